@@ -1,0 +1,83 @@
+"""Attention masks and positions for a chunk of new tokens behind a history.
+
+One signature for all: ``n_past`` tokens lie in the cache, ``n_new`` tokens are fed in this call.
+Query row ``i`` of the call stands at absolute position ``n_past + i``; key column ``j`` is
+absolute position ``j``.  A mask is True where the query may attend to the key.
+
+With P = ``n_past`` and C = ``n_new``::
+
+    offset_mask(4, 2)          top_left_mask(4, 2)
+    1 1 1 1 1 .                1 . . . . .
+    1 1 1 1 1 1                1 1 . . . .
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+Mask = Callable[[int, int], BoolArray]
+Positions = Callable[[int, int], IntArray]
+
+
+def offset_mask(n_past: int, n_new: int) -> BoolArray:
+    """The right mask: query ``i`` may attend to key ``j`` iff ``j <= n_past + i``.
+
+    PyTorch calls it ``causal_lower_right``, flash-attention bottom-right aligned.
+
+    Returns:
+        bool (n_new, n_past + n_new) with ``P*C + C*(C+1)/2`` True cells.
+
+    Raises:
+        ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+    """
+    check_lengths(n_past, n_new)
+    key_positions = np.arange(n_past + n_new)
+    return key_positions <= offset_positions(n_past, n_new)[:, None]
+
+
+def top_left_mask(n_past: int, n_new: int) -> BoolArray:
+    """The wrong mask: the causal triangle pinned to the top left corner, ``j <= i``.
+
+    It has a legal shape and doesn't leak the future; it forgets the past.  Each row loses exactly
+    ``n_past`` keys.  ``is_causal=True`` of PyTorch's scaled_dot_product_attention is this mask.
+
+    Returns:
+        bool (n_new, n_past + n_new) with ``C*(C+1)/2`` True cells.
+
+    Raises:
+        ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+    """
+    check_lengths(n_past, n_new)
+    key_positions = np.arange(n_past + n_new)
+    return key_positions <= restarted_positions(n_past, n_new)[:, None]
+
+
+def offset_positions(n_past: int, n_new: int) -> IntArray:
+    """The right positions of the new tokens: ``n_past .. n_past + n_new - 1``, int64 (n_new,).
+
+    Raises:
+        ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+    """
+    check_lengths(n_past, n_new)
+    return np.arange(n_past, n_past + n_new)
+
+
+def restarted_positions(n_past: int, n_new: int) -> IntArray:
+    """The wrong positions: ``0 .. n_new - 1``, as if each chunk began a new text.
+
+    Raises:
+        ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+    """
+    check_lengths(n_past, n_new)
+    return np.arange(n_new)
+
+
+def check_lengths(n_past: int, n_new: int) -> None:
+    """Refuse a negative history or an empty chunk with a ``ValueError``."""
+    if n_past < 0:
+        raise ValueError(f"n_past must be at least 0, got {n_past}")
+    if n_new < 1:
+        raise ValueError(f"n_new must be at least 1, got {n_new}")
