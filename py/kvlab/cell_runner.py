@@ -1,0 +1,180 @@
+"""Run the editable cells of the page, one after another, in one namespace.
+
+Standard library only: the page runs this file in Pyodide, the tests run it in CPython.
+"""
+
+import ast
+import contextlib
+import inspect
+import io
+import linecache
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType
+
+MAX_CHARACTERS = 100_000
+MAX_LINES = 2_000
+HOLD_CHARACTERS = 4_096
+HOLD_SECONDS = 0.05
+
+Write = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """How a run ended.
+
+    ``value`` is the ``repr`` of the last expression, None if there is none or it is None.
+    ``error`` is the formatted traceback, None if the cell ran to its end.
+    """
+
+    value: str | None = None
+    error: str | None = None
+
+
+class CellRunner:
+    """Runs cells that share their variables, as a notebook does.
+
+    Args:
+        write: called during a run as ``write(kind, text)`` with the kinds ``stdout``, ``stderr``
+            and ``notice`` (said once, where output is cut at ``MAX_CHARACTERS`` or ``MAX_LINES``).
+    """
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._namespace: dict[str, object] = {"__name__": "__main__"}
+
+    async def run(self, source: str, number: int) -> CellResult:
+        """Run ``source`` as the file ``cell <number>``; whatever it raises is in the result."""
+        output = _Output(self._write)
+        stdout, stderr = _Stream("stdout", output), _Stream("stderr", output)
+        with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+            try:
+                value = await self._evaluate(source, f"cell {number}")
+                result = CellResult(value=None if value is None else _shortened(repr(value)))
+            except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
+                result = CellResult(error=_shortened(_explain(error)))
+        output.send()
+        return result
+
+    async def _evaluate(self, source: str, filename: str) -> object:
+        """The value of the last expression, None where the cell ends with a statement."""
+        value = None
+        codes = _compile(source, filename)
+        # Tracebacks and inspect.getsource() look up source lines here; no mtime: never evicted.
+        lines = [f"{line}\n" for line in source.split("\n")]
+        linecache.cache[filename] = (len(source), None, lines, filename)
+        for code in codes:
+            value = eval(code, self._namespace)
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await value
+        return value
+
+
+def _compile(source: str, filename: str) -> list[CodeType]:
+    """The statements and, where the cell ends with one, the last expression by itself."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        codes = [compile(tree, filename, "exec", flags, dont_inherit=True)]
+        if last is not None:
+            expression = ast.Expression(last.value)
+            codes.append(compile(expression, filename, "eval", flags, dont_inherit=True))
+    except SyntaxError as error:
+        # The compiler's later passes ('return' outside function) look for the line in a file.
+        if error.text is None and error.lineno is not None:
+            error.text = source.split("\n")[error.lineno - 1]
+        raise
+    return codes
+
+
+def _explain(error: BaseException) -> str:
+    """The traceback as Python prints it, without the frames of this file."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals is globals():
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip("\n")
+
+
+def _shortened(text: str) -> str:
+    """At most ``MAX_CHARACTERS``: the head and the tail, where a traceback has its message."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    half = MAX_CHARACTERS // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out …\n{text[-half:]}"
+
+
+class _Output:
+    """What one run prints: sent line by line, as to a terminal, and cut where it gets too long.
+
+    The cut also bounds the number of messages, so a cell that prints for ever floods nobody.
+    """
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._kind = "stdout"
+        self._held = ""
+        self._sent_at = time.monotonic()
+        self._characters_left = MAX_CHARACTERS
+        self._lines_left = MAX_LINES
+        self._cut = False
+
+    def add(self, kind: str, text: str) -> None:
+        """Take what is printed; the part of a line is held for a moment."""
+        if self._cut or not text:
+            return
+        if kind != self._kind:
+            self.send()
+            self._kind = kind
+        kept = self._within_limits(text)
+        self._held += kept
+        waited = time.monotonic() - self._sent_at
+        if "\n" in kept or len(self._held) >= HOLD_CHARACTERS or waited >= HOLD_SECONDS:
+            self.send()
+        if len(kept) < len(text):
+            self._cut = True
+            self.send()
+            lines, characters = f"{MAX_LINES:,} lines", f"{MAX_CHARACTERS:,} characters"
+            limit = lines if self._lines_left == 0 else characters
+            self._write("notice", f"output cut after {limit}")
+
+    def send(self) -> None:
+        """Hand over what is held."""
+        if self._held:
+            self._write(self._kind, self._held)
+            self._held = ""
+        self._sent_at = time.monotonic()
+
+    def _within_limits(self, text: str) -> str:
+        kept = text[: self._characters_left]
+        lines = kept.split("\n", self._lines_left)
+        if len(lines) > self._lines_left:  # The last piece lies behind the last line allowed.
+            kept = kept[: len(kept) - len(lines[-1])]
+        self._characters_left -= len(kept)
+        self._lines_left -= len(lines) - 1
+        return kept
+
+
+class _Stream(io.TextIOBase):
+    """``sys.stdout`` or ``sys.stderr`` of a run."""
+
+    encoding = "utf-8"
+
+    def __init__(self, kind: str, output: _Output) -> None:
+        self._kind = kind
+        self._output = output
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self._output.add(self._kind, text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._output.send()
