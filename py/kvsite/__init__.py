@@ -1,0 +1,1 @@
+"""The builder of the site: set-up, runtime, pages, server, measurements. Host only."""

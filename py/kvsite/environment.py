@@ -1,0 +1,216 @@
+"""Set up `.venv` and `node_modules` from the lock files; downloads are kept in the user's cache."""
+
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Literal
+
+from kvsite import debian
+from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT, VENV, cache_folder, venv_python
+from kvsite.stages import Failure, Stage, folder_bytes, megabytes, run, stage
+from kvsite.stamps import STAMP, digest, is_fresh, new_folder
+
+Group = Literal["site", "test"]
+
+TORCH = "2.13.0"
+NODE_TOOLS = {"node": (20, 0), "npm": (9, 0)}
+
+
+def set_up(group: Group) -> None:
+    """Make `.venv` (with the requirements of `group`) and `node_modules` match their locks.
+
+    With nothing changed since the last time it only reads two stamps.
+
+    Raises:
+        Failure: something is missing that can't be installed from here, or a download failed.
+    """
+    set_up_python(group)
+    set_up_node()
+
+
+# --- Python -------------------------------------------------------------------------------------
+
+
+def set_up_python(group: Group) -> None:
+    """Create `.venv` if needed and install `requirements/<group>.txt` by hash."""
+    if _is_installed(group):
+        return
+    with stage("python") as current:
+        if not _is_usable(venv_python()):
+            _create_venv(current)
+        for stamp in VENV.glob(".installed-*"):
+            stamp.unlink()
+        lock = REQUIREMENTS / f"{group}.txt"
+        kept = _kept_wheels(lock, current)
+        offline = ["--no-index", "--find-links", kept, "--require-hashes", "--only-binary=:all:"]
+        pip(current, "install", "--requirement", lock, *offline, watch=VENV)
+        for covered in {"site", group}:  # test.txt holds all of site.txt
+            (VENV / f".installed-{covered}").write_text(_installed_from(covered))
+        current.note(f"requirements/{lock.name} installed, .venv {megabytes(folder_bytes(VENV))}")
+
+
+def _is_installed(group: str) -> bool:
+    return is_fresh(VENV, _installed_from(group), f".installed-{group}")
+
+
+def _installed_from(group: str) -> str:
+    return digest([REQUIREMENTS / f"{group}.txt"], platform.python_version())
+
+
+def _is_usable(python: Path) -> bool:
+    """True if `python` starts and is the version that runs now."""
+    show = [python, "-c", "import pip, platform; print(platform.python_version())"]
+    try:
+        shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return shown == platform.python_version()
+
+
+def _create_venv(current: Stage) -> None:
+    if importlib.util.find_spec("ensurepip") is None:  # Debian splits it off
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        if not debian.can_install():
+            raise Failure(
+                f"{sys.executable} can't create virtual environments: its module ensurepip is "
+                f"missing.\nInstall it (Debian, Ubuntu: apt-get install {package}) and try again."
+            )
+        debian.install(current, package)
+    base = getattr(sys, "_base_executable", sys.executable)
+    run(current, [base, "-m", "venv", "--clear", VENV], watch=VENV)
+
+
+def _kept_wheels(lock: Path, current: Stage) -> Path:
+    """The cache folder with all wheels of `lock` for this Python; downloaded when missing."""
+    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    kept = cache_folder() / "wheels" / f"{digest([lock])[:16]}-{tag}"
+    if kept.exists() and (bad := _corrupt_wheel(kept, lock)):
+        current.note(f"{bad} is corrupt: folder deleted, fetching it again")
+        shutil.rmtree(kept)
+    if not kept.exists():
+        current.note(f"downloading the wheels of requirements/{lock.name}")
+        options = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
+        with new_folder(kept, "") as folder:
+            pip(current, "download", *options, "--dest", folder, watch=folder)
+        current.note(f"downloaded {megabytes(folder_bytes(kept))}")
+    return kept
+
+
+def _corrupt_wheel(folder: Path, lock: Path) -> Path | None:
+    accepted = set(re.findall(r"sha256:(\w{64})", lock.read_text()))
+    for wheel in folder.glob("*.whl"):
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() not in accepted:
+            return wheel
+    return None
+
+
+def pip(current: Stage, verb: str, *arguments: str | Path, watch: Path) -> None:
+    """Run the pip of `.venv`; its temporary files go to `watch`, so that progress can be seen.
+
+    Raises:
+        Failure: pip failed; holds the end of its output.
+    """
+    quiet = ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar=off"]
+    temporary = {name: str(watch) for name in ("TMPDIR", "TEMP", "TMP")}
+    command = [venv_python(), "-m", "pip", verb, *quiet, *arguments]
+    run(current, command, watch=watch, env=temporary)
+
+
+# --- Torch --------------------------------------------------------------------------------------
+
+
+def set_up_torch() -> None:
+    """Install torch's CPU build into `.venv`.
+
+    It isn't in the lock: on the common index, torch for Linux is the build that needs gigabytes of
+    CUDA, and the CPU build lives on an index of its own.
+    """
+    made_from = digest([], TORCH, platform.python_version())
+    if is_fresh(VENV, made_from, ".installed-torch"):
+        return
+    with stage("torch") as current:
+        problems = []
+        for way in (_torch_by_pip, _torch_by_uv):
+            try:
+                way(current)
+                break
+            except Failure as error:
+                problems.append(str(error))
+        else:
+            raise Failure(
+                f"torch {TORCH} (CPU build) can't be installed.\n" + "\n".join(problems) + "\n"
+                f"Install it by hand (`{venv_python()} -m pip install --no-deps <wheel>`) or put "
+                f"the folder of its wheel into pip's setting `find-links`, and try again."
+            )
+        (VENV / ".installed-torch").write_text(made_from)
+        current.note(f"torch {TORCH} installed")
+
+
+def _torch_by_pip(current: Stage) -> None:
+    """From wherever pip is configured to look; only the CPU build ends in `+cpu` on Linux."""
+    requirement = f"torch=={TORCH}+cpu" if sys.platform == "linux" else f"torch=={TORCH}"
+    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
+    kept = cache_folder() / "wheels" / f"torch-{TORCH}-{tag}"
+    if not kept.exists():
+        with new_folder(kept, "") as folder:
+            options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
+            pip(current, "download", requirement, *options, watch=folder)
+    options = ["--no-deps", "--no-index", "--find-links", kept]
+    pip(current, "install", requirement, *options, watch=VENV)
+
+
+def _torch_by_uv(current: Stage) -> None:
+    """From PyTorch's own index, which uv knows; first from what uv keeps in the cache."""
+    options = ["--no-deps", "--torch-backend=cpu", "--cache-dir", cache_folder() / "uv"]
+    command = [venv_python(), "-m", "uv", "pip", "install", "--python", venv_python(), *options]
+    try:
+        run(current, [*command, "--offline", f"torch=={TORCH}"], watch=VENV)
+    except Failure:
+        run(current, [*command, f"torch=={TORCH}"], watch=VENV)
+
+
+# --- Node ---------------------------------------------------------------------------------------
+
+
+def set_up_node() -> None:
+    """Install `package-lock.json` into `node_modules`; npm verifies each package's integrity."""
+    made_from = digest([ROOT / "package-lock.json"], sysconfig.get_platform())
+    if is_fresh(NODE_MODULES, made_from):
+        return
+    with stage("npm") as current:
+        node_tool("node")
+        options = ["--ignore-scripts", "--prefer-offline", "--cache", cache_folder() / "npm"]
+        run(current, [node_tool("npm"), "ci", *options], watch=NODE_MODULES)
+        (NODE_MODULES / STAMP).write_text(made_from)
+        current.note(f"node_modules {megabytes(folder_bytes(NODE_MODULES))}")
+
+
+def node_tool(name: Literal["node", "npm"]) -> str:
+    """The path of `node` or `npm`, after a check of its version.
+
+    Raises:
+        Failure: it is missing or too old.
+    """
+    wanted = NODE_TOOLS[name]
+    advice = "Install Node 20 or newer with its npm (nodejs.org, or your system's packages)."
+    path = shutil.which(name)
+    if path is None:
+        raise Failure(f"{name} isn't on the PATH; version {_dotted(wanted)} or newer is needed.\n{advice}")
+    shown = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.strip()
+    found = re.match(r"v?(\d+)\.(\d+)", shown)
+    if found is None or (int(found[1]), int(found[2])) < wanted:
+        raise Failure(
+            f"{path} is version {shown or 'unknown'}; {_dotted(wanted)} or newer is needed.\n{advice}"
+        )
+    return path
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

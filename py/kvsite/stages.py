@@ -1,0 +1,117 @@
+"""What every step of the builder shares: progress lines, child processes, expected failures."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+from kvsite.paths import ROOT
+
+TERMINAL_INTERVAL_S = 0.1
+PLAIN_INTERVAL_S = 5.0
+
+
+class Failure(Exception):
+    """An expected failure. Its text tells the user what happened and what to do; no traceback."""
+
+
+class Stage:
+    """One line of progress: name, what is going on, elapsed time.
+
+    On a terminal the line is rewritten in place; elsewhere a plain line is printed now and then.
+    """
+
+    def __init__(self, name: str, out: TextIO | None = None) -> None:
+        self.name = name
+        self._out = out or sys.stderr
+        self._live = self._out.isatty()
+        self._started = self._printed = time.monotonic()
+
+    def show(self, detail: str) -> None:
+        """Report what is going on; calls that come too fast are left out."""
+        now = time.monotonic()
+        if now - self._printed >= (TERMINAL_INTERVAL_S if self._live else PLAIN_INTERVAL_S):
+            self._printed = now
+            self._print(detail, end="" if self._live else "\n")
+
+    def note(self, message: str) -> None:
+        """Print a line that stays."""
+        self._print(message, end="\n")
+
+    def _print(self, detail: str, end: str) -> None:
+        elapsed = time.monotonic() - self._started
+        line = f"{self.name:<9} {detail}  {elapsed:.1f} s"
+        print(f"\r\x1b[K{line}" if self._live else line, end=end, file=self._out, flush=True)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[Stage]:
+    """Show progress under `name`; the caller says with `note` what was achieved."""
+    current = Stage(name)
+    try:
+        yield current
+    except BaseException:
+        current.note("stopped")
+        raise
+
+
+def megabytes(n_bytes: int) -> str:
+    """A size for people, in units of 10^6 bytes."""
+    return f"{n_bytes / 1e6:.1f} MB"
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below `folder`; files that vanish meanwhile count as 0."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def run(
+    current: Stage,
+    command: Sequence[str | Path],
+    *,
+    watch: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
+) -> None:
+    """Run `command` quietly and show how `watch`, the folder it fills, grows.
+
+    Raises:
+        Failure: the command ended with another code than 0; holds the end of its output.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+        )
+        try:
+            while process.poll() is None:
+                current.show(megabytes(folder_bytes(watch)))
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.25)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode:
+            output.seek(0)
+            lines = output.read().decode(errors="replace").strip().splitlines()
+            shown = "\n".join(f"  | {line}" for line in lines[-15:])
+            raise Failure(
+                f"`{' '.join(map(str, command))}` ended with code {process.returncode}:\n{shown}"
+            )

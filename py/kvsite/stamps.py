@@ -1,0 +1,83 @@
+"""Is a folder up to date? A stamp inside it holds the digest of what it was made from."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kvsite.paths import ROOT
+
+STAMP = ".kvproof-stamp"
+
+
+def digest(paths: Iterable[Path], *extra: str) -> str:
+    """SHA-256 over the names and contents of files and folders, and of the `extra` strings.
+
+    Names count relative to the checkout, so that two clones agree; a missing path counts as such.
+    """
+    total = hashlib.sha256(repr(extra).encode())
+    for path in sorted(set(paths)):
+        for file in _files(path):
+            name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else str(file)
+            content = hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else "missing"
+            total.update(f"{name}\n{content}\n".encode())
+    return total.hexdigest()
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    )
+
+
+def is_fresh(folder: Path, made_from: str, stamp: str = STAMP) -> bool:
+    """True if `folder` was completed from inputs with the digest `made_from`."""
+    file = folder / stamp
+    return file.is_file() and file.read_text() == made_from
+
+
+@contextmanager
+def new_folder(target: Path, made_from: str) -> Iterator[Path]:
+    """Fill a temporary folder that takes the place of `target`, stamped, if all goes well.
+
+    After an exception `target` is as it was and the temporary folder is gone.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        work.chmod(0o755)  # mkdtemp gives 0o700, which a web server run by another user can't read
+        yield work
+        (work / STAMP).write_text(made_from)
+        _swap(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _swap(work: Path, target: Path) -> None:
+    if target.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+        os.replace(target, old / target.name)
+        os.replace(work, target)
+        shutil.rmtree(old)
+    else:
+        os.replace(work, target)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, so that `path` is never seen half-written, not even after a crash."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
