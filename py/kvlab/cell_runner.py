@@ -143,9 +143,9 @@ class _Output:
 
     def send(self) -> None:
         """Hand over what is held."""
-        if self._held:
-            self._write(self._kind, self._held)
-            self._held = ""
+        held, self._held = self._held, ""
+        if held:
+            self._write(self._kind, held)
         self._sent_at = time.monotonic()
 
     def _within_limits(self, text: str) -> str:

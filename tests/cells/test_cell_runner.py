@@ -1,35 +1,11 @@
 """The cell runner in CPython: values, printing, tracebacks, limits."""
 
-import asyncio
 import sys
 
 import pytest
+from cell_notebook import Notebook
 from kvlab import cell_runner
-from kvlab.cell_runner import CellResult, CellRunner
-
-
-class Notebook:
-    """A runner, and what its cells wrote, in the order of writing."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[str, str]] = []
-        self.runner = CellRunner(lambda kind, text: self.written.append((kind, text)))
-
-    def run(self, source: str, number: int = 1) -> CellResult:
-        return asyncio.run(self.runner.run(source, number))
-
-    def error(self, source: str, number: int = 1) -> str:
-        result = self.run(source, number)
-        assert result.error is not None and result.value is None
-        return result.error
-
-    def text(self, kind: str) -> str:
-        return "".join(text for of_kind, text in self.written if of_kind == kind)
-
-
-@pytest.fixture
-def notebook() -> Notebook:
-    return Notebook()
+from kvlab.cell_runner import CellResult
 
 
 @pytest.mark.parametrize(
