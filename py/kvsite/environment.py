@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import os
 import platform
 import re
 import shutil
@@ -14,7 +13,7 @@ from typing import Literal
 
 from kvsite import debian
 from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT, VENV, cache_folder, venv_python
-from kvsite.stages import Failure, Stage, folder_bytes, megabytes, run, stage
+from kvsite.stages import Command, Failure, Stage, folder_bytes, megabytes, run, stage
 from kvsite.stamps import STAMP, digest, is_fresh, new_folder
 
 Group = Literal["site", "test"]
@@ -49,7 +48,13 @@ def set_up_python(group: Group) -> None:
             stamp.unlink()
         lock = REQUIREMENTS / f"{group}.txt"
         kept = _kept_wheels(lock, current)
-        offline = ["--no-index", "--find-links", kept, "--require-hashes", "--only-binary=:all:"]
+        offline: Command = [
+            "--no-index",
+            "--find-links",
+            kept,
+            "--require-hashes",
+            "--only-binary=:all:",
+        ]
         pip(current, "install", "--requirement", lock, *offline, watch=VENV)
         for covered in {"site", group}:  # test.txt holds all of site.txt
             (VENV / f".installed-{covered}").write_text(_installed_from(covered))
@@ -66,7 +71,7 @@ def _installed_from(group: str) -> str:
 
 def _is_usable(python: Path) -> bool:
     """True if `python` starts and is the version that runs now."""
-    show = [python, "-c", "import pip, platform; print(platform.python_version())"]
+    show: Command = [python, "-c", "import pip, platform; print(platform.python_version())"]
     try:
         shown = subprocess.run(show, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
@@ -96,7 +101,7 @@ def _kept_wheels(lock: Path, current: Stage) -> Path:
         shutil.rmtree(kept)
     if not kept.exists():
         current.note(f"downloading the wheels of requirements/{lock.name}")
-        options = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
+        options: Command = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
         with new_folder(kept, "") as folder:
             pip(current, "download", *options, "--dest", folder, watch=folder)
         current.note(f"downloaded {megabytes(folder_bytes(kept))}")
@@ -119,7 +124,7 @@ def pip(current: Stage, verb: str, *arguments: str | Path, watch: Path) -> None:
     """
     quiet = ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar=off"]
     temporary = {name: str(watch) for name in ("TMPDIR", "TEMP", "TMP")}
-    command = [venv_python(), "-m", "pip", verb, *quiet, *arguments]
+    command: Command = [venv_python(), "-m", "pip", verb, *quiet, *arguments]
     run(current, command, watch=watch, env=temporary)
 
 
@@ -160,16 +165,25 @@ def _torch_by_pip(current: Stage) -> None:
     kept = cache_folder() / "wheels" / f"torch-{TORCH}-{tag}"
     if not kept.exists():
         with new_folder(kept, "") as folder:
-            options = ["--no-deps", "--only-binary=:all:", "--dest", folder]
+            options: Command = ["--no-deps", "--only-binary=:all:", "--dest", folder]
             pip(current, "download", requirement, *options, watch=folder)
-    options = ["--no-deps", "--no-index", "--find-links", kept]
-    pip(current, "install", requirement, *options, watch=VENV)
+    offline: Command = ["--no-deps", "--no-index", "--find-links", kept]
+    pip(current, "install", requirement, *offline, watch=VENV)
 
 
 def _torch_by_uv(current: Stage) -> None:
     """From PyTorch's own index, which uv knows; first from what uv keeps in the cache."""
-    options = ["--no-deps", "--torch-backend=cpu", "--cache-dir", cache_folder() / "uv"]
-    command = [venv_python(), "-m", "uv", "pip", "install", "--python", venv_python(), *options]
+    options: Command = ["--no-deps", "--torch-backend=cpu", "--cache-dir", cache_folder() / "uv"]
+    command: Command = [
+        venv_python(),
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--python",
+        venv_python(),
+        *options,
+    ]
     try:
         run(current, [*command, "--offline", f"torch=={TORCH}"], watch=VENV)
     except Failure:
@@ -186,7 +200,12 @@ def set_up_node() -> None:
         return
     with stage("npm") as current:
         node_tool("node")
-        options = ["--ignore-scripts", "--prefer-offline", "--cache", cache_folder() / "npm"]
+        options: Command = [
+            "--ignore-scripts",
+            "--prefer-offline",
+            "--cache",
+            cache_folder() / "npm",
+        ]
         run(current, [node_tool("npm"), "ci", *options], watch=NODE_MODULES)
         (NODE_MODULES / STAMP).write_text(made_from)
         current.note(f"node_modules {megabytes(folder_bytes(NODE_MODULES))}")
@@ -202,12 +221,15 @@ def node_tool(name: Literal["node", "npm"]) -> str:
     advice = "Install Node 20 or newer with its npm (nodejs.org, or your system's packages)."
     path = shutil.which(name)
     if path is None:
-        raise Failure(f"{name} isn't on the PATH; version {_dotted(wanted)} or newer is needed.\n{advice}")
+        raise Failure(
+            f"{name} isn't on the PATH; version {_dotted(wanted)} or newer is needed.\n{advice}"
+        )
     shown = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.strip()
     found = re.match(r"v?(\d+)\.(\d+)", shown)
     if found is None or (int(found[1]), int(found[2])) < wanted:
         raise Failure(
-            f"{path} is version {shown or 'unknown'}; {_dotted(wanted)} or newer is needed.\n{advice}"
+            f"{path} is version {shown or 'unknown'}; {_dotted(wanted)} or newer is needed.\n"
+            f"{advice}"
         )
     return path
 

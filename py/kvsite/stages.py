@@ -14,6 +14,9 @@ from kvsite.paths import ROOT
 
 TERMINAL_INTERVAL_S = 0.1
 PLAIN_INTERVAL_S = 5.0
+POLL_INTERVAL_S = 1.0
+
+Command = list[str | Path]
 
 
 class Failure(Exception):
@@ -71,7 +74,7 @@ def folder_bytes(folder: Path) -> int:
     for parent, _, names in os.walk(folder):
         for name in names:
             try:
-                total += os.lstat(os.path.join(parent, name)).st_size
+                total += Path(parent, name).lstat().st_size
             except FileNotFoundError:
                 continue
     return total
@@ -103,7 +106,7 @@ def run(
             while process.poll() is None:
                 current.show(megabytes(folder_bytes(watch)))
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(0.25)
+                    process.wait(POLL_INTERVAL_S)
         finally:
             if process.poll() is None:
                 process.kill()

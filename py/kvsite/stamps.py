@@ -61,11 +61,11 @@ def new_folder(target: Path, made_from: str) -> Iterator[Path]:
 def _swap(work: Path, target: Path) -> None:
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-        os.replace(target, old / target.name)
-        os.replace(work, target)
+        target.replace(old / target.name)
+        work.replace(target)
         shutil.rmtree(old)
     else:
-        os.replace(work, target)
+        work.replace(target)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -78,6 +78,6 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -1,0 +1,214 @@
+"""The command line. Until set-up is done it imports the standard library only."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from kvsite.environment import Group, set_up, set_up_torch
+from kvsite.paths import BUILD, DIST, NODE_MODULES, PY, ROOT, VENV, cache_folder, venv_python
+from kvsite.stages import Failure, folder_bytes, megabytes
+
+INTERRUPTED = 130  # what shells report for a program ended by Ctrl-C
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One command: what it does, in code and in words, and what it needs installed."""
+
+    action: Callable[[argparse.Namespace], int]
+    help: str
+    group: Group | None = "test"
+    torch: bool = False
+    passes_on: str = ""  # the program that gets the arguments behind `--`
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line `argv`; the result is the exit code.
+
+    Expected failures end in a message and code 1, an interruption in code 130.
+    """
+    args = _parse(argv)
+    verb = VERBS[args.verb]
+    signal.signal(signal.SIGTERM, _interrupt)
+    os.chdir(ROOT)
+    try:
+        if verb.group:
+            set_up(verb.group)
+            if verb.torch:
+                set_up_torch()
+            if Path(sys.prefix).resolve() != VENV:
+                return _continue_in_venv(argv)
+        return verb.action(args)
+    except Failure as failure:
+        print(f"\nbuild.py {args.verb} failed: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command goes on from here.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _continue_in_venv(argv: Sequence[str]) -> int:
+    command = [str(venv_python()), "-m", "kvsite", *argv]
+    search_path = os.pathsep.join(filter(None, [str(PY), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": search_path}
+    sys.stdout.flush()
+    if os.name != "nt":
+        os.execve(command[0], command, environment)
+    child = subprocess.Popen(command, env=environment)  # Windows has no exec that keeps the console
+    while True:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:  # the child got it as well and decides
+            continue
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    own, extra = list(argv), []
+    if "--" in own:
+        at = own.index("--")
+        own, extra = own[:at], own[at + 1 :]
+    parser = _parser()
+    args = parser.parse_args(own)
+    args.extra = extra
+    if extra and not VERBS[args.verb].passes_on:
+        parser.error(f"{args.verb} takes no arguments behind `--`, got: {' '.join(extra)}")
+    return args
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="build.py", description="Build, serve, test and measure the kvproof site."
+    )
+    parsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    options = {}
+    for name, verb in VERBS.items():
+        note = f" Arguments behind `--` go to {verb.passes_on}." if verb.passes_on else ""
+        options[name] = parsers.add_parser(name, help=verb.help, description=verb.help + note)
+    add = options["serve"].add_argument
+    add("--port", type=_port, default=8000, help="first port to try (default: 8000)")
+    add("--prefix", type=_prefix, default="/", help="URL path of the site, such as /sub/path/")
+    add("--open", action="store_true", help="open the site in the browser")
+    options["clean"].add_argument(
+        "--cache", action="store_true", help=f"also remove the downloads in {cache_folder()}"
+    )
+    options["lock"].add_argument(
+        "--upgrade", action="store_true", help="move Python packages to their newest versions"
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, which is 0 to 65535")
+    return int(text)
+
+
+def _prefix(text: str) -> str:
+    inside = text.strip("/")
+    return f"/{inside}/" if inside else "/"
+
+
+def build(_: argparse.Namespace) -> int:
+    """Make `dist` complete and current."""
+    from kvsite.fetch import fetch_runtime
+    from kvsite.pages import build_site
+    from kvsite.wasm import build_wasm
+
+    fetch_runtime()
+    build_wasm()
+    build_site()
+    return 0
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Build, then serve `dist` until Ctrl-C."""
+    from kvsite.serve import open_server
+
+    build(args)
+    with open_server(DIST, args.port, args.prefix) as server:
+        if args.port not in (0, server.server_port):
+            print(f"Port {args.port} is taken, using {server.server_port}.")
+        print(f"Serving the site at {server.url} (Ctrl-C stops)", flush=True)
+        if args.open:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("\nStopped.")
+    return 0
+
+
+def test(args: argparse.Namespace) -> int:
+    """Build, then run pytest."""
+    import pytest
+
+    from kvsite.browser import ensure_chromium
+
+    ensure_chromium()
+    build(args)
+    return int(pytest.main(args.extra))
+
+
+def check(_: argparse.Namespace) -> int:
+    """Run the formatters', linters' and type checkers' checks."""
+    from kvsite import check
+
+    return check.main()
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Build, then measure."""
+    from kvsite import bench
+
+    build(args)
+    return bench.main(args.extra)
+
+
+def notebook(args: argparse.Namespace) -> int:
+    """Re-execute the notebook."""
+    from kvsite import notebook
+
+    return notebook.main(args.extra)
+
+
+def lock(args: argparse.Namespace) -> int:
+    """Write the lock files anew."""
+    from kvsite import lock
+
+    return lock.main(upgrade=args.upgrade)
+
+
+def clean(args: argparse.Namespace) -> int:
+    """Remove everything that other commands have made."""
+    for folder in (VENV, NODE_MODULES, BUILD, DIST, *([cache_folder()] if args.cache else [])):
+        if folder.exists():
+            n_bytes = folder_bytes(folder)
+            shutil.rmtree(folder)
+            print(f"removed {folder}, {megabytes(n_bytes)}")
+    return 0
+
+
+VERBS = {
+    "serve": Verb(serve, "Build the site and serve it on this machine.", group="site"),
+    "build": Verb(build, "Build the site into dist/.", group="site"),
+    "test": Verb(test, "Build the site and run all tests.", torch=True, passes_on="pytest"),
+    "check": Verb(check, "Check format, lint and types of Python and JavaScript."),
+    "bench": Verb(bench, "Build and measure the site in the browser.", passes_on="the benchmark"),
+    "notebook": Verb(
+        notebook, "Execute the PyTorch notebook anew.", torch=True, passes_on="the notebook command"
+    ),
+    "lock": Verb(lock, "Write the lock files anew after a change of the requirements."),
+    "clean": Verb(clean, "Remove .venv, node_modules, build and dist.", group=None),
+}
