@@ -1,0 +1,64 @@
+// A CodeMirror editor for one cell. Colours and sizes are in cells.css.
+
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { python } from "@codemirror/lang-python";
+import {
+  bracketMatching,
+  indentOnInput,
+  indentUnit,
+  syntaxHighlighting,
+} from "@codemirror/language";
+import { EditorState, Prec } from "@codemirror/state";
+import { EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { classHighlighter } from "@lezer/highlight";
+
+/**
+ * @param {object} options
+ * @param {HTMLElement} options.parent
+ * @param {string} options.text
+ * @param {string} options.label what a screen reader calls the editor
+ * @param {string} options.helpId id of the element that explains the keys
+ * @param {() => void} options.onEdit
+ * @param {(move: boolean) => void} options.onRun Shift+Enter moves on, Ctrl or Cmd+Enter stays
+ * @returns {EditorView}
+ */
+export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
+  /** @param {boolean} move */
+  const runs = (move) => () => {
+    onRun(move);
+    return true;
+  };
+  const runKeys = [
+    { key: "Shift-Enter", run: runs(true) },
+    { key: "Ctrl-Enter", run: runs(false) },
+    { key: "Cmd-Enter", run: runs(false) },
+  ];
+  // No Tab binding on purpose: Tab leaves the editor, so nobody gets caught in it.
+  const extensions = [
+    Prec.highest(keymap.of(runKeys)),
+    keymap.of([...defaultKeymap, ...historyKeymap]),
+    history(),
+    lineNumbers(),
+    python(),
+    indentUnit.of("    "),
+    indentOnInput(),
+    bracketMatching(),
+    syntaxHighlighting(classHighlighter),
+    EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": helpId }),
+    EditorView.updateListener.of((update) => update.docChanged && onEdit()),
+  ];
+  return new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
+}
+
+/**
+ * Replaces the whole text as one step that undo takes back.
+ *
+ * @param {EditorView} editor
+ * @param {string} text
+ */
+export function setText(editor, text) {
+  const { doc } = editor.state;
+  if (doc.toString() !== text) {
+    editor.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
+  }
+}

@@ -1,0 +1,22 @@
+// The two DOM helpers of the cells.
+
+/**
+ * @param {string} tag
+ * @param {Partial<HTMLElement>} properties
+ * @param {(Node | string)[]} children strings become text, never HTML
+ * @returns {HTMLElement}
+ */
+export function element(tag, properties, children = []) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} onclick
+ * @param {Partial<HTMLElement>} properties
+ */
+export function button(text, onclick, properties = {}) {
+  return element("button", { ...properties, onclick }, [text]);
+}

@@ -1,0 +1,55 @@
+// What one cell has written. All of it is inserted as text.
+
+import { element } from "./cell-element.js";
+
+/** @typedef {"stdout" | "stderr" | "notice" | "value" | "error"} OutputKind */
+
+export class CellOutput {
+  element;
+  /** @type {{kind: string, text: string}[]} */
+  #waiting = [];
+  #frame = 0;
+
+  /** @param {string} label */
+  constructor(label) {
+    this.element = element("div", {
+      className: "cell-output",
+      role: "region",
+      ariaLabel: label,
+      tabIndex: 0,
+      hidden: true,
+    });
+  }
+
+  clear() {
+    this.#waiting = [];
+    this.element.replaceChildren();
+    this.element.hidden = true;
+  }
+
+  /**
+   * Shown with the next frame: a cell may write much faster than a page can be drawn.
+   *
+   * @param {OutputKind} kind
+   * @param {string} text
+   */
+  add(kind, text) {
+    this.#waiting.push({ kind, text });
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    this.#frame = 0;
+    for (const { kind, text } of this.#waiting.splice(0)) {
+      const last = this.element.lastElementChild;
+      if (last instanceof HTMLElement && last.dataset.kind === kind) {
+        last.append(text);
+      } else {
+        const block = element("pre", {}, [text]);
+        block.dataset.kind = kind;
+        this.element.append(block);
+      }
+    }
+    this.element.hidden = this.element.childElementCount === 0;
+  }
+}

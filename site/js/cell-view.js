@@ -1,0 +1,75 @@
+// One cell on the page: its editor, its buttons, its state and its output.
+
+import { createEditor, setText } from "./cell-editor.js";
+import { button, element } from "./cell-element.js";
+import { CellOutput } from "./cell-output.js";
+
+export class CellView {
+  #section;
+  #source;
+  #original;
+  #editor;
+  #count = element("span", { className: "cell-count" });
+  #state = element("span", { className: "cell-state" });
+
+  /**
+   * Turns a static cell into an editable one, in place.
+   *
+   * @param {HTMLElement} section with its title in `data-title`, its code in `pre.cell-source > code`
+   * @param {{number: number, total: number, helpId: string}} place
+   * @param {{edited: () => void, run: (move: boolean) => void}} actions
+   */
+  constructor(section, { number, total, helpId }, { edited, run }) {
+    const pre = /** @type {HTMLElement} */ (section.querySelector("pre.cell-source"));
+    this.#section = section;
+    this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
+    this.#original = (this.#source.textContent ?? "").trimEnd();
+    this.output = new CellOutput(`Output of cell ${number}`);
+    const head = element("div", { className: "cell-head" }, [
+      this.#count,
+      this.#state,
+      button("Reset", () => this.reset(), { ariaLabel: `Reset cell ${number}` }),
+      button("Run", () => run(false), { ariaLabel: `Run cell ${number}`, className: "primary" }),
+    ]);
+    const box = element("div", { className: "cell-box" }, [head]);
+    pre.replaceWith(box);
+    this.#editor = createEditor({
+      parent: box,
+      text: this.#original,
+      label: `Cell ${number} of ${total}: ${section.dataset.title}`,
+      helpId,
+      onRun: run,
+      onEdit: () => {
+        this.#source.textContent = this.text;
+        edited();
+      },
+    });
+    // The plain source stays for print: an editor draws only the lines that are on the screen.
+    box.append(pre, this.output.element);
+  }
+
+  get text() {
+    return this.#editor.state.doc.toString();
+  }
+
+  /** Brings back the text that the page came with; undo works. */
+  reset() {
+    setText(this.#editor, this.#original);
+  }
+
+  focus() {
+    this.#editor.focus();
+    this.#section.scrollIntoView({ block: "nearest" });
+  }
+
+  /**
+   * @param {string} count such as "[1]"
+   * @param {string} name the state as the style sheet knows it
+   * @param {string} text the state in words
+   */
+  show(count, name, text) {
+    this.#section.dataset.state = name;
+    this.#count.textContent = count;
+    this.#state.textContent = text;
+  }
+}

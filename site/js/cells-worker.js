@@ -1,0 +1,87 @@
+// Runs the cells' Python. The page starts this worker with the first run and ends it to stop one.
+//
+// In:  {type: "init", epoch, runtimeUrl, archives, packages}, then {type: "run", id, number, source}
+// Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
+//      and for a run {id}: "output" {kind, text}, "done" {value, error}, "crashed" {message}
+
+import { startPython } from "./python.js";
+
+/**
+ * @typedef {object} CellResult kvlab.cell_runner.CellResult, seen from JavaScript
+ * @property {string | undefined} value
+ * @property {string | undefined} error
+ * @property {() => void} destroy
+ *
+ * @typedef {object} CellRunner kvlab.cell_runner.CellRunner, seen from JavaScript
+ * @property {(source: string, number: number) => Promise<CellResult>} run
+ *
+ * @typedef {{runner: CellRunner, loadImports: (source: string) => Promise<void>}} Python
+ * @typedef {{id: number, number: number, source: string}} Run
+ */
+
+let epoch = 0;
+let runId = 0;
+/** @type {Promise<Python | void>} */
+let starting = Promise.resolve();
+
+self.addEventListener("message", async ({ data }) => {
+  if (data.type === "init") {
+    epoch = data.epoch;
+    starting = start(data).catch((error) => send({ type: "failed", message: reason(error) }));
+    return;
+  }
+  const python = await starting;
+  if (python) {
+    await run(python, data);
+  }
+});
+
+/**
+ * @param {import("./cell-python.js").PythonConfig} config
+ * @returns {Promise<Python>}
+ */
+async function start({ runtimeUrl, archives, packages }) {
+  const pyodide = await startPython({ runtimeUrl, archives, packages }, (progress) =>
+    send({ type: "progress", ...progress }),
+  );
+  const { CellRunner } = pyodide.pyimport("kvlab.cell_runner");
+  const runner = CellRunner((/** @type {string} */ kind, /** @type {string} */ text) =>
+    send({ type: "output", id: runId, kind, text }),
+  );
+  /** @param {string} source */
+  const loadImports = async (source) => {
+    await pyodide.loadPackagesFromImports(source, {
+      messageCallback: (stage) => send({ type: "progress", stage }),
+      errorCallback: (text) => send({ type: "output", id: runId, kind: "stderr", text }),
+    });
+  };
+  send({ type: "ready" });
+  return { runner, loadImports };
+}
+
+/**
+ * @param {Python} python
+ * @param {Run} request
+ */
+async function run({ runner, loadImports }, { id, number, source }) {
+  runId = id;
+  try {
+    await loadImports(source);
+    const result = await runner.run(source, number);
+    send({ type: "done", id, value: result.value, error: result.error });
+    result.destroy();
+  } catch (error) {
+    // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).
+    send({ type: "crashed", id, message: reason(error) });
+  }
+}
+
+/** @param {object} message */
+function send(message) {
+  self.postMessage({ epoch, ...message });
+}
+
+/** @param {unknown} error */
+function reason(error) {
+  return error instanceof Error ? error.message : String(error);
+}

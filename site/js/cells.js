@@ -1,0 +1,280 @@
+// The notebook on the page: a few editable Python cells that share their variables.
+
+import { CellPython } from "./cell-python.js";
+import { CellView } from "./cell-view.js";
+import { CellsBar } from "./cells-bar.js";
+
+const LOST = "Variables are lost; the next run starts Python anew.";
+
+/**
+ * Makes the static cells in `root` editable.
+ *
+ * @param {HTMLElement} root with a `section.cell` for each cell
+ * @param {{workerUrl: string} & import("./cell-python.js").PythonConfig} config
+ */
+export function startCells(root, config) {
+  return new Notebook(root, config);
+}
+
+/** One cell: what is on the page, and what is known of its latest run. */
+class Cell {
+  /** @type {number | undefined} execution count, as in [1] */
+  count;
+  /** @type {{id: number, texts: string[]} | undefined} the texts down to this cell when it ran */
+  ran;
+  /** @type {"" | "done" | "error" | "stopped" | "before"} how that ended; "before" a restart */
+  outcome = "";
+
+  /**
+   * @param {number} number from 1
+   * @param {CellView} view
+   */
+  constructor(number, view) {
+    this.number = number;
+    this.view = view;
+  }
+
+  /** Its run is of a Python that is gone. */
+  forget() {
+    this.count = undefined;
+    this.ran = undefined;
+    this.outcome = this.outcome && "before";
+  }
+}
+
+class Notebook {
+  /** @type {Cell[]} */
+  #cells = [];
+  /** @type {Cell | undefined} */
+  #running;
+  /** @type {Cell[]} waiting behind the running one */
+  #queue = [];
+  /** @type {Cell[]} what was wanted when Python failed to start */
+  #unstarted = [];
+  #runs = 0;
+  #count = 0;
+  #python;
+  #bar;
+
+  /**
+   * @param {HTMLElement} root
+   * @param {{workerUrl: string} & import("./cell-python.js").PythonConfig} config
+   */
+  constructor(root, { workerUrl, ...config }) {
+    this.#python = new CellPython(workerUrl, config, (message) => this.#receive(message));
+    this.#bar = new CellsBar({
+      runAll: () => this.runAll(),
+      stop: () => this.stop(),
+      restart: () => this.restart(),
+      resetAll: () => this.resetAll(),
+      retry: () => this.#run(this.#unstarted),
+    });
+    root.prepend(this.#bar.element, this.#bar.help);
+    const sections = [...root.querySelectorAll("section.cell")];
+    for (const [index, section] of sections.entries()) {
+      this.#add(/** @type {HTMLElement} */ (section), index + 1, sections.length);
+    }
+    this.#bar.say("Python starts with the first run.");
+    this.#show();
+  }
+
+  runAll() {
+    this.#run(this.#cells);
+  }
+
+  /** Ends the running cell by ending its worker: works without SharedArrayBuffer. */
+  stop() {
+    const running = this.#running;
+    if (running) {
+      this.#end();
+      this.#bar.say(`Stopped cell ${running.number}. ${LOST}`);
+    }
+  }
+
+  restart() {
+    this.#end();
+    this.#bar.say(`Restarted. ${LOST}`);
+  }
+
+  /** Brings back the original texts; undo works in each editor. */
+  resetAll() {
+    for (const cell of this.#cells) {
+      cell.view.reset();
+    }
+    this.#bar.say("All cells have their original text again.");
+  }
+
+  /**
+   * @param {HTMLElement} section
+   * @param {number} number
+   * @param {number} total
+   */
+  #add(section, number, total) {
+    const place = { number, total, helpId: this.#bar.helpId };
+    const view = new CellView(section, place, {
+      edited: () => this.#show(),
+      run: (move) => {
+        this.#run([cell]);
+        if (move) {
+          this.#cells[number]?.view.focus();
+        }
+      },
+    });
+    const cell = new Cell(number, view);
+    this.#cells.push(cell);
+  }
+
+  /** @param {Cell[]} cells */
+  #run(cells) {
+    this.#queue.push(...cells.filter((cell) => !this.#queue.includes(cell)));
+    this.#next();
+  }
+
+  #next() {
+    if (!this.#running && this.#queue.length > 0) {
+      this.#begin(/** @type {Cell} */ (this.#queue.shift()));
+    }
+    this.#show();
+  }
+
+  /** @param {Cell} cell */
+  #begin(cell) {
+    this.#running = cell;
+    this.#runs += 1;
+    const texts = this.#cells.slice(0, cell.number).map(({ view }) => view.text);
+    cell.ran = { id: this.#runs, texts };
+    cell.count = undefined;
+    cell.outcome = "";
+    cell.view.output.clear();
+    this.#python.run({ id: this.#runs, number: cell.number, source: cell.view.text });
+  }
+
+  /** @param {import("./cell-python.js").Message} message */
+  #receive(message) {
+    if ("id" in message && message.id !== this.#running?.ran?.id) {
+      return; // Something that an earlier run left behind still prints.
+    }
+    if (message.type === "progress") {
+      this.#bar.progress(message);
+    } else if (message.type === "ready") {
+      this.#bar.say("Python is ready.");
+      this.#show();
+    } else if (message.type === "failed") {
+      this.#fail(message.message);
+    } else if (message.type === "output") {
+      this.#running?.view.output.add(message.kind, message.text);
+    } else if (message.type === "done") {
+      this.#finish(message);
+    } else {
+      this.#crash(message.message);
+    }
+  }
+
+  /** @param {import("./cell-python.js").DoneMessage} result */
+  #finish({ value, error }) {
+    const cell = /** @type {Cell} */ (this.#running);
+    this.#running = undefined;
+    this.#count += 1;
+    cell.count = this.#count;
+    cell.outcome = error === undefined ? "done" : "error";
+    if (error === undefined) {
+      this.#bar.say(`Cell ${cell.number} is done.`);
+    } else {
+      cell.view.output.add("error", error);
+      const skipped = this.#queue.splice(0).map(({ number }) => ` Cell ${number} wasn't run.`);
+      this.#bar.say(`Cell ${cell.number}: ${lastLine(error)}.${skipped.join("")}`);
+    }
+    if (value !== undefined) {
+      cell.view.output.add("value", value);
+    }
+    this.#next();
+  }
+
+  /** @param {string} message */
+  #fail(message) {
+    this.#unstarted = this.#running ? [this.#running, ...this.#queue] : [];
+    this.#end();
+    for (const cell of this.#unstarted) {
+      cell.outcome = "";
+    }
+    this.#bar.fail(`Python didn't start: ${message}`);
+    this.#show();
+  }
+
+  /** @param {string} message */
+  #crash(message) {
+    const cell = /** @type {Cell} */ (this.#running);
+    cell.view.output.add("error", `Python itself broke down: ${message}`);
+    this.#end();
+    this.#bar.say(`Cell ${cell.number} broke Python down. ${LOST}`);
+  }
+
+  /** Ends Python; its outputs stay and are marked. */
+  #end() {
+    this.#python.stop();
+    for (const cell of this.#cells) {
+      cell.forget();
+    }
+    if (this.#running) {
+      this.#running.outcome = "stopped";
+    }
+    this.#running = undefined;
+    this.#queue = [];
+    this.#count = 0;
+    this.#show();
+  }
+
+  #show() {
+    this.#bar.busy = this.#running !== undefined;
+    for (const cell of this.#cells) {
+      cell.view.show(...this.#stateOf(cell));
+    }
+  }
+
+  /**
+   * @param {Cell} cell
+   * @returns {[count: string, name: string, text: string]}
+   */
+  #stateOf(cell) {
+    if (cell === this.#running) {
+      return ["[*]", "running", this.#python.ready ? "running" : "waiting for Python"];
+    }
+    if (this.#queue.includes(cell)) {
+      return ["[*]", "queued", "queued"];
+    }
+    const count = `[${cell.count ?? " "}]`;
+    const why = this.#staleness(cell);
+    if (why) {
+      return [count, "stale", `stale: ${why}`];
+    }
+    return [count, cell.outcome || "idle", OUTCOMES[cell.outcome]];
+  }
+
+  /** @param {Cell} cell */
+  #staleness({ number, ran, view }) {
+    if (!ran) {
+      return "";
+    }
+    if (ran.texts.at(-1) !== view.text) {
+      return "edited since it ran";
+    }
+    const above = this.#cells.slice(0, number - 1);
+    const changed = above.some(
+      (cell, index) => cell.view.text !== ran.texts[index] || (cell.ran?.id ?? 0) > ran.id,
+    );
+    return changed ? "a cell above was edited or run since" : "";
+  }
+}
+
+const OUTCOMES = {
+  "": "",
+  done: "done",
+  error: "error",
+  stopped: "stopped",
+  before: "from before the restart",
+};
+
+/** @param {string} text */
+function lastLine(text) {
+  return text.slice(text.lastIndexOf("\n") + 1).slice(0, 200);
+}
