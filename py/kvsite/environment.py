@@ -44,8 +44,8 @@ def set_up_python(group: Group) -> None:
     with stage("python") as current:
         if not _is_usable(venv_python()):
             _create_venv(current)
-        for stamp in VENV.glob(".installed-*"):
-            stamp.unlink()
+        for stale in ("site", "test"):
+            (VENV / f".installed-{stale}").unlink(missing_ok=True)
         lock = REQUIREMENTS / f"{group}.txt"
         kept = _kept_wheels(lock, current)
         offline: Command = [

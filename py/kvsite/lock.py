@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kvsite.environment import node_tool
 from kvsite.paths import REQUIREMENTS, ROOT, venv_python
-from kvsite.stages import Stage, run, stage
+from kvsite.stages import Command, Stage, run, stage
 
 OPTIONS = (
     "--universal",
@@ -29,7 +29,7 @@ def main(upgrade: bool) -> int:
 
 
 def _compile(current: Stage, group: str, *extra: str | Path) -> None:
-    wanted = ["--group", f"{ROOT / 'pyproject.toml'}:{group}"]
-    output = ["--output-file", REQUIREMENTS / f"{group}.txt"]
-    uv = [venv_python(), "-m", "uv", "pip", "compile"]
+    wanted: Command = ["--group", f"{ROOT / 'pyproject.toml'}:{group}"]
+    output: Command = ["--output-file", REQUIREMENTS / f"{group}.txt"]
+    uv: Command = [venv_python(), "-m", "uv", "pip", "compile"]
     run(current, [*uv, *OPTIONS, *extra, *wanted, *output], watch=REQUIREMENTS)

@@ -1,0 +1,308 @@
+"""Set-up of Python, torch and Node. Fakes of pip, npm and apt-get write down their calls."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvsite import debian, environment
+from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT
+from kvsite.stages import Failure, Stage
+
+WHEEL = b"a wheel"
+LOCK = f"thing==1.0 --hash=sha256:{hashlib.sha256(WHEEL).hexdigest()}\n"
+
+Calls = list[str]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with locks for one package, and a `.venv` that counts as usable."""
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / ".venv").mkdir()
+    for name in ("site", "test"):
+        (tmp_path / "requirements" / f"{name}.txt").write_text(LOCK + f"# {name}\n")
+    monkeypatch.setattr(environment, "REQUIREMENTS", tmp_path / "requirements")
+    monkeypatch.setattr(environment, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(environment, "_is_usable", lambda python: True)
+    return tmp_path
+
+
+@pytest.fixture
+def pip_calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What pip is asked to do; a download brings the right wheel."""
+    calls: Calls = []
+
+    def pip(stage: Stage, verb: str, *arguments: Any, watch: Path) -> None:
+        calls.append(verb)
+        if verb == "download":
+            (watch / "thing-1.0-py3-none-any.whl").write_bytes(WHEEL)
+
+    monkeypatch.setattr(environment, "pip", pip)
+    return calls
+
+
+def test_nothing_changed_means_nothing_done(checkout: Path, pip_calls: Calls) -> None:
+    environment.set_up_python("site")
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install"]
+
+
+def test_test_requirements_cover_the_site_ones(checkout: Path, pip_calls: Calls) -> None:
+    environment.set_up_python("test")
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install"]
+
+
+def test_changed_lock_is_installed(checkout: Path, pip_calls: Calls) -> None:
+    environment.set_up_python("site")
+    (checkout / "requirements" / "site.txt").write_text(LOCK + "# changed\n")
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install"] * 2
+
+
+def test_second_checkout_downloads_nothing(checkout: Path, pip_calls: Calls) -> None:
+    environment.set_up_python("site")
+    (checkout / ".venv" / ".installed-site").unlink()
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install", "install"]
+
+
+def test_corrupt_kept_wheel_is_fetched_again(
+    checkout: Path, cache: Path, pip_calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment.set_up_python("site")
+    (wheel,) = cache.rglob("*.whl")
+    wheel.write_bytes(WHEEL[:-1])
+    (checkout / ".venv" / ".installed-site").unlink()
+    capsys.readouterr()
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install", "download", "install"]
+    assert wheel.read_bytes() == WHEEL
+    assert capsys.readouterr().err.count(" is corrupt: ") == 1
+
+
+def test_failed_download_keeps_nothing_and_can_be_repeated(
+    checkout: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
+) -> None:
+    def failing(stage: Stage, verb: str, *arguments: Any, watch: Path) -> None:
+        (watch / "half.whl").touch()
+        raise Failure("no network")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "pip", failing)
+        with pytest.raises(Failure, match="no network"):
+            environment.set_up_python("site")
+    assert list((cache / "wheels").iterdir()) == []
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install"]
+
+
+def test_failed_install_is_tried_again_next_time(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
+) -> None:
+    environment.set_up_python("site")
+    (checkout / "requirements" / "site.txt").write_text(LOCK + "# changed\n")
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise Failure("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(environment, "pip", failing)
+        with pytest.raises(Failure, match="disk full"):
+            environment.set_up_python("site")
+    (checkout / "requirements" / "site.txt").write_text(LOCK + "# site\n")  # back to the first
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install", "install"]
+
+
+@pytest.fixture
+def without_ensurepip(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_is_usable", lambda python: False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("without_ensurepip")
+def test_missing_venv_support_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "can_install", lambda: False)
+    with pytest.raises(Failure, match=r"apt-get install python3\.\d+-venv"):
+        environment.set_up_python("site")
+
+
+@pytest.mark.usefixtures("without_ensurepip")
+def test_missing_venv_support_is_installed_where_allowed(
+    monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
+) -> None:
+    installed: Calls = []
+    commands: list[Any] = []
+    monkeypatch.setattr(debian, "can_install", lambda: True)
+    monkeypatch.setattr(debian, "install", lambda stage, *names: installed.extend(names))
+    monkeypatch.setattr(environment, "run", lambda stage, command, **_: commands.append(command))
+    environment.set_up_python("site")
+    assert re.fullmatch(r"python3\.\d+-venv", " ".join(installed))
+    assert commands[0][1:3] == ["-m", "venv"]
+
+
+def test_apt_get_is_used_only_with_the_right_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not debian.can_install()
+    executable(tmp_path / "apt-get", "exit 0")
+    assert debian.can_install()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert not debian.can_install()
+    executable(tmp_path / "sudo", "exit 1")
+    assert not debian.can_install()
+    executable(tmp_path / "sudo", "exit 0")
+    assert debian.can_install()
+
+
+def test_torch_comes_from_pip_as_cpu_build_and_is_kept(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(
+        environment, "pip", lambda stage, verb, what, *_, watch: asked.append((verb, what))
+    )
+    environment.set_up_torch()
+    environment.set_up_torch()
+    (checkout / ".venv" / ".installed-torch").unlink()
+    environment.set_up_torch()
+    wanted = f"torch=={environment.TORCH}+cpu"
+    assert asked == [("download", wanted), ("install", wanted), ("install", wanted)]
+
+
+def test_torch_falls_back_to_uv_then_explains(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[list[str]] = []
+
+    def failing_pip(*_: Any, **__: Any) -> None:
+        raise Failure("pip knows no such version")
+
+    def failing_run(stage: Stage, command: list[Any], **_: Any) -> None:
+        commands.append([str(part) for part in command])
+        raise Failure("uv can't reach its index")
+
+    monkeypatch.setattr(environment, "pip", failing_pip)
+    monkeypatch.setattr(environment, "run", failing_run)
+    with pytest.raises(Failure) as failure:
+        environment.set_up_torch()
+    assert all("--torch-backend=cpu" in command for command in commands)
+    assert ["--offline" in command for command in commands] == [True, False]
+    for part in ("can't be installed", "pip knows no", "uv can't reach", "Install it by hand"):
+        assert part in str(failure.value)
+    assert not (checkout / ".venv" / ".installed-torch").exists()
+
+
+def executable(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the whole PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_missing_node_is_explained(only_path: Path) -> None:
+    with pytest.raises(
+        Failure, match=r"node isn't on the PATH; version 20\.0 or newer.*\n.*nodejs"
+    ):
+        environment.node_tool("node")
+
+
+@pytest.mark.parametrize("shown", ["v18.19.1", "v9.0.0", "nonsense", ""])
+def test_unsuitable_node_is_explained(only_path: Path, shown: str) -> None:
+    executable(only_path / "node", f"echo {shown}")
+    with pytest.raises(Failure, match=rf"is version {shown or 'unknown'}; 20\.0 or newer"):
+        environment.node_tool("node")
+
+
+@pytest.mark.parametrize(
+    ("tool", "shown"), [("node", "v20.0.0"), ("node", "v24.1.0"), ("npm", "11.0.0")]
+)
+def test_suitable_node_and_npm_are_found(only_path: Path, tool: Any, shown: str) -> None:
+    executable(only_path / tool, f"echo {shown}")
+    assert environment.node_tool(tool) == str(only_path / tool)
+
+
+@pytest.fixture
+def fake_npm(
+    only_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], None]:
+    """Set what `npm ci` does; node is there and new enough."""
+    monkeypatch.setattr(environment, "NODE_MODULES", tmp_path / "node_modules")
+    executable(only_path / "node", "echo v20.0.0")
+
+    def does(script: str) -> None:
+        executable(only_path / "npm", f'[ "$1" = --version ] && echo 11.0.0 && exit\n{script}')
+
+    return does
+
+
+def test_npm_runs_once(tmp_path: Path, fake_npm: Callable[[str], None]) -> None:
+    modules = tmp_path / "node_modules"
+    fake_npm(f'PATH=/bin:/usr/bin; mkdir -p "{modules}"; echo "$@" >> "{tmp_path}/calls"')
+    environment.set_up_node()
+    environment.set_up_node()
+    (call,) = (tmp_path / "calls").read_text().splitlines()
+    assert call.startswith("ci --ignore-scripts --prefer-offline --cache")
+
+
+def test_failing_npm_is_explained_and_leaves_no_stamp(
+    tmp_path: Path, fake_npm: Callable[[str], None]
+) -> None:
+    fake_npm(f'PATH=/bin:/usr/bin; mkdir -p "{tmp_path}/node_modules"; echo ENOTFOUND; exit 1')
+    with pytest.raises(Failure, match="ENOTFOUND"):
+        environment.set_up_node()
+    assert list((tmp_path / "node_modules").iterdir()) == []
+
+
+def locked(name: str) -> dict[str, str]:
+    """Name and marker -> version of each requirement; asserts that each has a hash."""
+    found = {}
+    text = (REQUIREMENTS / f"{name}.txt").read_text().replace("\\\n", " ")
+    for line in text.splitlines():
+        requirement, *hashes = line.split("--hash=sha256:")
+        assert hashes, f"{line} has no hash"
+        package, version, marker = re.fullmatch(
+            r"([\w.-]+)==([\w.]+)\s*(?:; (.*?))?\s*", requirement
+        ).groups()  # type: ignore[union-attr]
+        found[f"{package} {marker or ''}"] = version
+    return found
+
+
+def test_locks_agree_with_each_other_and_with_the_browser() -> None:
+    site, test = locked("site"), locked("test")
+    assert site.items() <= test.items()
+    pyodide = json.loads((NODE_MODULES / "pyodide" / "pyodide-lock.json").read_text())
+    assert site["numpy "] == pyodide["packages"]["numpy"]["version"]
+
+
+def test_locks_hold_no_addresses() -> None:
+    for name in ("site", "test"):
+        assert "//" not in (REQUIREMENTS / f"{name}.txt").read_text()
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    assert len(packages) > 10
+    for path, package in packages.items():
+        assert "resolved" not in package, path
+        assert path == "" or "integrity" in package, path
+
+
+def test_npm_packages_are_pinned_exactly() -> None:
+    manifest = json.loads((ROOT / "package.json").read_text())
+    for version in {**manifest["dependencies"], **manifest["devDependencies"]}.values():
+        assert re.fullmatch(r"\d+\.\d+\.\d+", version)

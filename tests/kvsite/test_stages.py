@@ -1,0 +1,71 @@
+"""Progress lines and child processes."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvsite.stages import Failure, Stage, folder_bytes, run, stage
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_output_has_whole_lines_and_no_control_characters() -> None:
+    out = io.StringIO()
+    Stage("fetch", out).note("done, 2.9 MB")
+    assert out.getvalue() == "fetch     done, 2.9 MB  0.0 s\n"
+
+
+def test_terminal_line_is_rewritten_and_the_last_one_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvsite.stages.TERMINAL_INTERVAL_S", 0.0)
+    out = Terminal()
+    current = Stage("fetch", out)
+    current.show("1 MB")
+    current.note("done")
+    assert out.getvalue().startswith("\r\x1b[Kfetch     1 MB")
+    assert out.getvalue().endswith("\r\x1b[Kfetch     done  0.0 s\n")
+
+
+def test_fast_reports_are_left_out() -> None:
+    out = io.StringIO()
+    current = Stage("fetch", out)
+    for n_bytes in range(1000):
+        current.show(str(n_bytes))
+    assert out.getvalue() == ""
+
+
+def test_failing_stage_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Failure), stage("npm"):
+        raise Failure("no network")
+    assert capsys.readouterr().err.startswith("npm       stopped")
+
+
+def test_failing_child_shows_the_end_of_its_output(tmp_path: Path) -> None:
+    script = "import sys; print('first'); [print(i) for i in range(50)]; sys.exit('the reason')"
+    with pytest.raises(Failure, match="ended with code 1") as failure:
+        run(Stage("x", io.StringIO()), [sys.executable, "-c", script], watch=tmp_path)
+    assert "  | the reason" in str(failure.value)
+    assert "| first" not in str(failure.value)
+
+
+def test_child_gets_the_environment(tmp_path: Path) -> None:
+    script = "import os, pathlib; pathlib.Path(os.environ['TARGET']).write_text('here')"
+    target = tmp_path / "out"
+    run(
+        Stage("x", io.StringIO()),
+        [sys.executable, "-c", script],
+        watch=tmp_path,
+        env={"TARGET": str(target)},
+    )
+    assert target.read_text() == "here"
+
+
+def test_folder_bytes_counts_files_below(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "file").write_bytes(b"12345")
+    (tmp_path / "other").write_bytes(b"123")
+    assert folder_bytes(tmp_path) == 8

@@ -1,0 +1,76 @@
+"""A folder is fresh exactly as long as what it was made from stays the same."""
+
+from pathlib import Path
+
+import pytest
+
+from kvsite.stamps import digest, is_fresh, new_folder, write_atomically
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    folder = tmp_path / "inputs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (folder / "deep" / "b.txt").write_text("b")
+    return folder
+
+
+def test_digest_depends_on_contents_names_and_extras(inputs: Path) -> None:
+    seen = [digest([inputs]), digest([inputs], "extra")]
+    (inputs / "a.txt").write_text("A")
+    seen.append(digest([inputs]))
+    (inputs / "a.txt").rename(inputs / "c.txt")
+    seen.append(digest([inputs]))
+    (inputs / "new.txt").touch()
+    seen.append(digest([inputs]))
+    assert len(set(seen)) == len(seen)
+
+
+def test_digest_ignores_order_times_and_compiled_python(inputs: Path) -> None:
+    before = digest([inputs, inputs / "a.txt"])
+    (inputs / "a.txt").touch()
+    (inputs / "__pycache__").mkdir()
+    (inputs / "__pycache__" / "a.pyc").write_text("compiled")
+    assert digest([inputs / "a.txt", inputs]) == before
+
+
+def test_digest_tells_missing_from_empty(tmp_path: Path) -> None:
+    missing = digest([tmp_path / "file"])
+    (tmp_path / "file").touch()
+    assert digest([tmp_path / "file"]) != missing
+
+
+def test_new_folder_replaces_the_old_and_is_stamped(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    for content in ("old", "new"):
+        with new_folder(target, content) as folder:
+            (folder / content).touch()
+    assert is_fresh(target, "new")
+    assert not is_fresh(target, "old")
+    assert (target / "new").exists()
+    assert not (target / "old").exists()
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_failure_in_the_middle_keeps_the_old_folder(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    with new_folder(target, "old"):
+        pass
+    with pytest.raises(KeyboardInterrupt), new_folder(target, "new") as folder:
+        (folder / "half").touch()
+        raise KeyboardInterrupt
+    assert is_fresh(target, "old")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_missing_folder_is_not_fresh(tmp_path: Path) -> None:
+    assert not is_fresh(tmp_path / "nowhere", "")
+
+
+def test_atomic_write_replaces_and_leaves_no_part(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomically(path, b"one")
+    write_atomically(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert list(path.parent.iterdir()) == [path]
