@@ -1,0 +1,132 @@
+"""The PyTorch notebook: generated from its percent script, executed, and rendered for the site."""
+
+import argparse
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbconvert import HTMLExporter
+
+from kvsite.paths import ROOT
+from kvsite.stages import Failure, stage
+
+NOTEBOOKS = ROOT / "notebooks"
+SOURCE = NOTEBOOKS / "kv_cache_cpu.py"
+NOTEBOOK = NOTEBOOKS / "kv_cache_cpu.ipynb"
+TEMPLATE = Path(__file__).with_name("notebook.html.j2")
+
+TIMING_TAG = "timing"
+CELL_TIMEOUT_S = 600
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "python"},
+}
+
+Notebook = Any  # nbformat's NotebookNode: a dictionary, untyped
+
+
+def main(argv: Sequence[str]) -> int:
+    """Execute the notebook; write ``kv_cache_cpu.ipynb`` and ``results/cpu_timing.json``.
+
+    With ``--no-timing`` nothing is written: it only shows that the notebook still runs.
+
+    Raises:
+        Failure: a cell failed.
+    """
+    parser = argparse.ArgumentParser(prog="build.py notebook --")
+    parser.add_argument(
+        "--no-timing", action="store_true", help="skip the timing cells and write nothing"
+    )
+    arguments = parser.parse_args(argv)
+    with stage("notebook") as current:
+        notebook = read_source(SOURCE)
+        n_cells = len(notebook.cells)
+        execute(
+            notebook,
+            NOTEBOOKS,
+            timing=not arguments.no_timing,
+            progress=lambda index: current.show(f"cell {index + 1} of {n_cells}"),
+        )
+        if arguments.no_timing:
+            current.note(f"{n_cells} cells run without the timing, nothing written")
+        else:
+            nbformat.write(notebook, NOTEBOOK)
+            current.note(f"{n_cells} cells run, {NOTEBOOK.relative_to(ROOT)} written")
+    return 0
+
+
+def read_source(source: Path) -> Notebook:
+    """The notebook of a percent script, without outputs.
+
+    The same script gives the same bytes: a cell's id is a digest of its text, and metadata name
+    neither versions nor paths.
+    """
+    notebook = jupytext.read(source)
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        cell.id = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
+    nbformat.validate(notebook)
+    return notebook
+
+
+def execute(
+    notebook: Notebook,
+    folder: Path,
+    *,
+    timing: bool,
+    progress: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Run all cells in ``folder`` and put their outputs into ``notebook``.
+
+    Args:
+        notebook: from ``read_source``; changed in place.
+        folder: working directory of the cells, which import kvproof from ``../py``.
+        timing: False skips the cells tagged "timing"; those behind them read the stored results.
+        progress: called with the index of each cell before it runs.
+
+    Raises:
+        Failure: a cell failed; holds its traceback.
+    """
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=CELL_TIMEOUT_S,
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        skip_cells_with_tag="" if timing else TIMING_TAG,
+        on_cell_start=lambda cell_index, **_: progress(cell_index),
+        extra_arguments=["--log-level=ERROR"],
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise Failure(f"A cell of the notebook failed.\n{error}") from error
+    notebook.metadata = nbformat.from_dict(METADATA)  # the kernel has added its version
+
+
+def render_notebook(path: Path = NOTEBOOK) -> str:
+    """The executed notebook as an HTML fragment for a page of the site.
+
+    It holds one ``h1``; numbered headings get the ids ``section-1``, ``section-8-2`` and so on, the
+    same in any language.  Classes: ``notebook-prose``, ``notebook-code`` (Pygments inside),
+    ``notebook-output`` with ``notebook-figure`` or ``notebook-table`` where it isn't plain text.
+
+    Raises:
+        Failure: there is no such file.
+    """
+    if not path.exists():
+        raise Failure(f"{path} is missing. `python build.py notebook` makes it.")
+    exporter = HTMLExporter(raw_template=TEMPLATE.read_text(), exclude_anchor_links=True)
+    body, _ = exporter.from_notebook_node(nbformat.read(path, as_version=4))
+    return re.sub(r"<(h[23])>([\d.]+) ", _heading_with_id, body)
+
+
+def _heading_with_id(heading: re.Match[str]) -> str:
+    tag, number = heading.groups()
+    return f'<{tag} id="section-{number.replace(".", "-")}">{number} '

@@ -1,0 +1,207 @@
+"""The notebook's CPU times for a page: rows of a table, and a figure of all samples.
+
+Both are made from ``notebooks/results/cpu_timing.json`` at build time; ratios aren't stored.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from kvsite.paths import ROOT
+
+RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
+
+Results = dict[str, Any]
+"""The content of ``cpu_timing.json``; ``cpu_timing.schema.json`` beside it describes it."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median and 95th percentile of one path's samples, in milliseconds."""
+
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True)
+class TimingRow:
+    """Times of 16 continuation tokens behind a prefix."""
+
+    prefix: int
+    prefill: Times
+    full_recompute: Times
+    last_only: Times
+    """Full recompute that projects only the last position onto the vocabulary."""
+    cached_concat: Times
+    cached_static: Times
+    kv_kib: float
+    """Keys and values at the end, in units of 1024 bytes."""
+
+    @property
+    def full_over_cached(self) -> float:
+        """How many times the cached path's median fits into full recompute's."""
+        return self.full_recompute.p50_ms / self.cached_concat.p50_ms
+
+    @property
+    def last_only_over_cached(self) -> float:
+        """The same against the fair baseline."""
+        return self.last_only.p50_ms / self.cached_concat.p50_ms
+
+
+def load_results(path: Path = RESULTS) -> Results:
+    """Read the stored results."""
+    results: Results = json.loads(path.read_text())
+    return results
+
+
+def timing_rows(results: Results) -> list[TimingRow]:
+    """One row for each prefix, in the order of the protocol."""
+    return [_timing_row(results, prefix) for prefix in results["protocol"]["prefixes"]]
+
+
+def _timing_row(results: Results, prefix: int) -> TimingRow:
+    rows = {row["path"]: row for row in results["rows"] if row["prefix"] == prefix}
+    times = {path: Times(row["p50_ms"], row["p95_ms"]) for path, row in rows.items()}
+    return TimingRow(
+        prefix,
+        times["prefill"],
+        times["full_recompute"],
+        times["full_recompute_last_only"],
+        times["cached_concat"],
+        times["cached_static"],
+        rows["cached_concat"]["kv_bytes"] / 1024,
+    )
+
+
+# --- Figure -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Series:
+    """How one path is drawn: colour says recompute or cache, the mark which of the two."""
+
+    label: str
+    css_class: str
+    mark: str
+    """SVG path around the origin, a few units wide."""
+
+
+CIRCLE = "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0z"
+TRIANGLE = "M0,-3.5L3.5,3L-3.5,3z"
+CROSS = "M-2.5,-2.5L2.5,2.5M-2.5,2.5L2.5,-2.5"
+SERIES = {
+    "full_recompute": Series("full recompute", "recompute solid", CIRCLE),
+    "full_recompute_last_only": Series("full recompute, last only", "recompute", CIRCLE),
+    "cached_concat": Series("cached, concatenated", "cached solid", TRIANGLE),
+    "cached_static": Series("cached, preallocated", "cached", TRIANGLE),
+    "prefill": Series("prefill", "prefill", CROSS),
+}
+
+WIDTH, HEIGHT = 720, 380
+LEFT, RIGHT, TOP, BOTTOM = 48, 712, 56, 336
+STYLE = """
+.timing-plot { max-width: 100%; height: auto; font: 13px system-ui, sans-serif; }
+.timing-plot text { fill: var(--text, currentColor); }
+.timing-plot .grid { stroke: var(--line, #8884); }
+.timing-plot path { fill: none; stroke-width: 1.3; }
+.timing-plot .prefill { stroke: var(--muted, #777); }
+.timing-plot .recompute { stroke: var(--chunk, #0f8a68); }
+.timing-plot .cached { stroke: var(--history, #2f73b7); }
+.timing-plot .recompute.solid { fill: var(--chunk, #0f8a68); }
+.timing-plot .cached.solid { fill: var(--history, #2f73b7); }
+.timing-plot .p50 { stroke: var(--text, currentColor); stroke-width: 2; }
+"""
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """Milliseconds to a vertical place, on a log axis with ticks at 1, 2, 5, 10, ..."""
+
+    ticks: list[float]
+
+    @classmethod
+    def around(cls, samples: list[float]) -> "LogScale":
+        """The ticks that enclose all samples."""
+        decades = range(math.floor(math.log10(min(samples))), math.ceil(math.log10(max(samples))))
+        ticks = [step * 10.0**power for power in decades for step in (1, 2, 5, 10)]
+        first = max(tick for tick in ticks if tick <= min(samples))
+        last = min(tick for tick in ticks if tick >= max(samples))
+        return cls(sorted({tick for tick in ticks if first <= tick <= last}))
+
+    def y(self, ms: float) -> float:
+        """Where ``ms`` is drawn, larger values higher up."""
+        first, last = math.log(self.ticks[0]), math.log(self.ticks[-1])
+        return BOTTOM - (math.log(ms) - first) / (last - first) * (BOTTOM - TOP)
+
+
+def timing_figure(results: Results) -> str:
+    """All samples as an inline SVG: log milliseconds, a group for each prefix, a tick at p50."""
+    rows = results["rows"]
+    scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
+    return "\n".join(
+        [
+            f'<svg class="timing-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+            'aria-labelledby="timing-title timing-desc" xmlns="http://www.w3.org/2000/svg">',
+            '<title id="timing-title">CPU times of 16 continuation tokens</title>',
+            f'<desc id="timing-desc">{escape(describe(results))}</desc>',
+            f"<style>{STYLE}</style>",
+            *_legend(),
+            *_axes(results["protocol"]["prefixes"], scale),
+            *(mark for row in rows for mark in _strip(row, results, scale)),
+            "</svg>",
+        ]
+    )
+
+
+def describe(results: Results) -> str:
+    """What the figure shows, in one sentence."""
+    first, *_, last = timing_rows(results)
+    return (
+        f"From {first.prefix} to {last.prefix} tokens of prefix, the median of full recompute "
+        f"with the last position projected goes from {first.last_only.p50_ms:.1f} to "
+        f"{last.last_only.p50_ms:.1f} ms, that of the cached path from "
+        f"{first.cached_concat.p50_ms:.1f} to {last.cached_concat.p50_ms:.1f} ms."
+    )
+
+
+def _legend() -> Iterator[str]:
+    for i, series in enumerate(SERIES.values()):
+        x, y = LEFT + 8 + 225 * (i // 2), 14 + 20 * (i % 2)
+        yield f'<path class="{series.css_class}" d="{series.mark}" transform="translate({x} {y})"/>'
+        yield f'<text x="{x + 10}" y="{y + 4}">{escape(series.label)}</text>'
+
+
+def _axes(prefixes: list[int], scale: LogScale) -> Iterator[str]:
+    for ms in scale.ticks:
+        y = scale.y(ms)
+        yield f'<path class="grid" d="M{LEFT},{y:.1f}H{RIGHT}"/>'
+        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{ms:g}</text>'
+    for group, prefix in enumerate(prefixes):
+        x = LEFT + _group_width(prefixes) * (group + 0.5)
+        yield f'<text x="{x:.1f}" y="{BOTTOM + 18}" text-anchor="middle">{prefix}</text>'
+    middle = (LEFT + RIGHT) / 2
+    yield f'<text x="{middle}" y="{BOTTOM + 38}" text-anchor="middle">tokens in the prefix</text>'
+    yield f'<text x="{LEFT - 6}" y="{TOP - 14}" text-anchor="end">ms</text>'
+
+
+def _strip(row: dict[str, Any], results: Results, scale: LogScale) -> Iterator[str]:
+    """The samples of one path behind one prefix, spread out in measured order."""
+    prefixes, samples = results["protocol"]["prefixes"], row["samples_ms"]
+    series = SERIES[row["path"]]
+    slot = _group_width(prefixes) / (len(SERIES) + 1)
+    left = LEFT + _group_width(prefixes) * prefixes.index(row["prefix"])
+    left += slot * (list(SERIES).index(row["path"]) + 0.5)
+    for i, ms in enumerate(samples):
+        x = left + slot * (0.1 + 0.8 * i / len(samples))
+        place = f"translate({x:.1f} {scale.y(ms):.1f})"
+        yield f'<path class="sample {series.css_class}" d="{series.mark}" transform="{place}"/>'
+    y = scale.y(row["p50_ms"])
+    yield f'<path class="p50" d="M{left:.1f},{y:.1f}h{slot:.1f}"/>'
+
+
+def _group_width(prefixes: list[int]) -> float:
+    return (RIGHT - LEFT) / len(prefixes)

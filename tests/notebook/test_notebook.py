@@ -1,0 +1,248 @@
+"""The notebook: in step with its source, runs again, and its proof can fail."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import kvproof
+from kvsite.notebook import NOTEBOOKS, SOURCE, TIMING_TAG, execute, main, read_source
+from kvsite.stages import Failure
+from kvsite.timing import Results, timing_rows
+
+LOCAL_PATH = re.compile(r"/(home|root|tmp|work|opt|Users)/|[A-Z]:\\")
+
+
+def tables(notebook: Any) -> dict[str, list[list[str]]]:
+    """Markdown tables among the outputs: text of the header -> rows of cells."""
+    found = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            text = output.get("data", {}).get("text/markdown", "")
+            if text.startswith("| "):
+                rows = [
+                    [part.strip() for part in line[1:-1].split("|")] for line in text.split("\n")
+                ]
+                found[" | ".join(rows[0])] = rows[2:]
+    return found
+
+
+def find_table(notebook: Any, beginning: str) -> list[list[str]]:
+    (match,) = (rows for header, rows in tables(notebook).items() if header.startswith(beginning))
+    return match
+
+
+def cut_behind(notebook: Any, text: str) -> Any:
+    """Drop what follows the first code cell that contains ``text``."""
+    cells = notebook.cells
+    last = next(i for i, c in enumerate(cells) if c.cell_type == "code" and text in c.source)
+    notebook.cells = cells[: last + 1]
+    return notebook
+
+
+# --- The committed notebook ---------------------------------------------------------------------
+
+
+def test_it_is_in_step_with_the_percent_script(committed: Any) -> None:
+    def content(notebook: Any) -> list[tuple[str, str, str, dict[str, Any]]]:
+        return [(c.id, c.cell_type, c.source, dict(c.metadata)) for c in notebook.cells]
+
+    source = read_source(SOURCE)
+    assert content(committed) == content(source)
+    assert committed.metadata == source.metadata
+
+
+def test_it_was_executed_from_top_to_bottom(committed: Any) -> None:
+    code = [cell for cell in committed.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+
+
+def test_its_outputs_hold_no_warning_and_no_local_path(committed: Any) -> None:
+    for cell in committed.cells:
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr"
+            assert not LOCAL_PATH.search(json.dumps(output))
+
+
+def test_its_timing_table_is_the_stored_one(committed: Any, results: Results) -> None:
+    expected = [
+        [
+            str(row.prefix),
+            f"{row.prefill.p50_ms:.3f}",
+            *(
+                f"{times.p50_ms:.3f} / {times.p95_ms:.3f}"
+                for times in (
+                    row.full_recompute,
+                    row.last_only,
+                    row.cached_concat,
+                    row.cached_static,
+                )
+            ),
+            f"{row.full_over_cached:.2f}",
+            f"{row.last_only_over_cached:.2f}",
+            f"{row.kv_kib:.0f}",
+        ]
+        for row in timing_rows(results)
+    ]
+    assert find_table(committed, "prefix | prefill") == expected
+
+
+def test_it_ran_in_the_stored_environment(committed: Any, results: Results) -> None:
+    shown = dict(find_table(committed, " | this run"))
+    assert shown == {name: str(value) for name, value in results["environment"].items()}
+
+
+# --- Executed here ------------------------------------------------------------------------------
+
+
+def test_it_runs_again(executed: Any, committed: Any) -> None:
+    for here, stored in zip(executed.cells, committed.cells, strict=True):
+        if here.cell_type == "code" and TIMING_TAG not in here.metadata.get("tags", []):
+            assert here.execution_count
+            assert [o.output_type for o in here.outputs] == [o.output_type for o in stored.outputs]
+
+
+def test_timing_cells_can_be_skipped(executed: Any, workspace: Path) -> None:
+    skipped = [c for c in executed.cells if TIMING_TAG in c.metadata.get("tags", [])]
+    assert len(skipped) == 2
+    assert all(cell.execution_count is None for cell in skipped)
+    stored = (NOTEBOOKS / "results" / "cpu_timing.json").read_text()
+    assert (workspace / "results" / "cpu_timing.json").read_text() == stored
+
+
+def test_the_equivalence_table_holds_here(executed: Any) -> None:
+    rows = find_table(executed, "dtype | batch | chunk")
+    assert {tuple(row[:3]) for row in rows} == {
+        (dtype, batch, chunk)
+        for dtype in ("float32", "float64")
+        for batch in "12"
+        for chunk in "125"
+    }
+    bounds = {"float32": 2e-6, "float64": 1e-14}
+    for dtype, _, _, *errors, old_cache in rows:
+        assert max(map(float, errors)) <= bounds[dtype]
+        assert old_cache == "unchanged"
+
+
+def test_the_broken_variants_are_those_of_kvproof(executed: Any) -> None:
+    rows = {row[0]: row[1:] for row in find_table(executed, "variant | PyTorch | NumPy")}
+    expected = kvproof.report(4, 2).top_left.max_abs_error
+    assert float(rows["mask without offset"][0]) == pytest.approx(expected, abs=1e-11)
+    assert all(float(row[0]) > 0.1 for row in rows.values())
+
+
+# --- Sabotage -----------------------------------------------------------------------------------
+
+# Name -> text of the notebook, what replaces it, what the checks must then say.
+SABOTAGES = {
+    "positions restart": (
+        "positions=offset_positions",
+        "positions=restarted_positions",
+        "Tensor-likes are not close",
+    ),
+    "mask without offset": (
+        "mask=offset_mask",
+        "mask=top_left_mask",
+        "Tensor-likes are not close",
+    ),
+    "no mask": ("attn_mask=visible", "attn_mask=None", "Tensor-likes are not close"),
+    "layer 1's pair for layer 2": (
+        "longer.append(pair)",
+        "longer.append(longer[0] if cache and longer else pair)",
+        "Tensor-likes are not close",
+    ),
+    "error just above rounding": (
+        "return torch.cat(logits, dim=1), cache",
+        "return torch.cat(logits, dim=1) * (1 + 4e-6), cache",
+        "is above 2e-06",
+    ),
+    "plain decoder sees the future": (
+        "visible = mask(n_past, n_new)",
+        "visible = mask(n_past, n_new) | (cache is None and n_new == N_TOKENS)",
+        "Tensor-likes are not close",
+    ),
+    "old cache written": (
+        "        return ConcatPair(torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2))",
+        "        longer = ConcatPair(torch.cat([self.k, k], 2), torch.cat([self.v, v], 2))\n"
+        "        self.k.zero_()\n"
+        "        return longer",
+        "the call changed K",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(workspace: Path) -> dict[str, str]:
+    """What the checks of section 6 say of each sabotaged decoder, and of the untouched one."""
+    notebook = cut_behind(read_source(SOURCE), "equivalence = [")
+    sections_5_and_6 = "\n".join(
+        cell.source
+        for cell in notebook.cells[heading(notebook, "## 5 ") :]
+        if cell.cell_type == "code" and "twin_errors" not in cell.source
+    )
+    cases = {name: (right, wrong) for name, (right, wrong, _) in SABOTAGES.items()}
+    for right, wrong in [("", ""), *cases.values()]:
+        patched = sections_5_and_6.replace(right, wrong, 1)
+        assert (patched != sections_5_and_6) == bool(right), f"{right!r} isn't in the notebook"
+        notebook.cells.append(
+            nbformat.v4.new_code_cell(
+                f"try:\n    exec({patched!r}, dict(globals()))\n"
+                "except AssertionError as error:\n    print('caught:', error)\n"
+                "else:\n    print('passed')"
+            )
+        )
+    execute(notebook, workspace, timing=False)
+    outputs = [cell.outputs[-1].text for cell in notebook.cells[-len(cases) - 1 :]]
+    return dict(zip(["untouched", *cases], outputs, strict=True))
+
+
+def heading(notebook: Any, text: str) -> int:
+    """Index of the cell that begins with this heading."""
+    return next(i for i, cell in enumerate(notebook.cells) if cell.source.startswith(text))
+
+
+def test_the_untouched_decoder_passes(verdicts: dict[str, str]) -> None:
+    assert verdicts["untouched"].endswith("passed\n")
+
+
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_the_equivalence_checks_catch(name: str, verdicts: dict[str, str]) -> None:
+    assert "caught:" in verdicts[name]
+    assert SABOTAGES[name][2] in verdicts[name]
+
+
+def test_a_broken_decoder_stops_the_notebook(workspace: Path) -> None:
+    notebook = cut_behind(read_source(SOURCE), "equivalence = [")
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(*SABOTAGES["error just above rounding"][:2])
+    with pytest.raises(Failure, match="AssertionError"):
+        execute(notebook, workspace, timing=False)
+
+
+def test_downloaded_alone_it_says_how_to_get_the_rest(tmp_path: Path) -> None:
+    notebook = cut_behind(read_source(SOURCE), "import kvproof")
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    with pytest.raises(Failure, match="needs the package kvproof.*whole repository"):
+        execute(notebook, folder, timing=False)
+
+
+def test_the_command_without_timing_writes_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, workspace: Path
+) -> None:
+    script = workspace / "short.py"
+    script.write_text("# %%\nprint('hello')\n")
+    target = workspace / "short.ipynb"
+    monkeypatch.setattr("kvsite.notebook.SOURCE", script)
+    monkeypatch.setattr("kvsite.notebook.NOTEBOOKS", workspace)
+    monkeypatch.setattr("kvsite.notebook.NOTEBOOK", target)
+    monkeypatch.setattr("kvsite.notebook.ROOT", workspace)
+    assert main(["--no-timing"]) == 0
+    assert not target.exists()
+    assert main([]) == 0
+    assert json.loads(target.read_text())["cells"][0]["outputs"][0]["text"] == ["hello\n"]
+    assert "short.ipynb written" in capsys.readouterr().err

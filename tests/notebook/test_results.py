@@ -1,0 +1,138 @@
+"""The stored results: the schema holds, and the numbers in the file follow from one another."""
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from kvsite.notebook import NOTEBOOKS
+from kvsite.timing import RESULTS, Results
+
+PATHS = {
+    "prefill",
+    "full_recompute",
+    "full_recompute_last_only",
+    "cached_concat",
+    "cached_static",
+}
+PREFIXES = (16, 64, 128, 256)
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    schema = json.loads((NOTEBOOKS / "results" / "cpu_timing.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_schema_accepts_the_results(validator: Any, results: Results) -> None:
+    validator.validate(results)
+
+
+MUTATIONS: dict[str, Callable[[Results], Any]] = {
+    "no environment": lambda r: r.pop("environment"),
+    "no timestamp": lambda r: r.pop("timestamp"),
+    "local time": lambda r: r.update(timestamp="2026-11-29T21:44:27+01:00"),
+    "a host name": lambda r: r["environment"].update(host="my-laptop"),
+    "two threads": lambda r: r["environment"].update(threads=2),
+    "another prefix": lambda r: r["protocol"]["prefixes"].append(512),
+    "a missing row": lambda r: r["rows"].pop(),
+    "an unknown path": lambda r: r["rows"][0].update(path="cached"),
+    "14 samples": lambda r: r["rows"][0]["samples_ms"].pop(),
+    "a sample that took no time": lambda r: r["rows"][0]["samples_ms"].__setitem__(0, 0),
+    "a time as text": lambda r: r["rows"][0].update(p50_ms="0.5 ms"),
+    "a stored ratio": lambda r: r["rows"][0].update(ratio=2.0),
+    "a logit error beyond rounding": lambda r: r["rows"][0].update(max_logit_error=1e-4),
+    "eleven combinations": lambda r: r["correctness"]["equivalence"].pop(),
+    "a cache that was changed": lambda r: r["correctness"]["equivalence"][0].update(
+        passed_in_cache_unchanged=False
+    ),
+    "a mistake that doesn't show": lambda r: r["correctness"]["broken"][0].update(
+        max_logit_error=0.01
+    ),
+}
+
+
+@pytest.mark.parametrize("mutate", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_the_schema_refuses(
+    mutate: Callable[[Results], Any], validator: Any, results: Results
+) -> None:
+    mutate(results)
+    with pytest.raises(jsonschema.ValidationError):
+        validator.validate(results)
+
+
+def test_every_path_is_measured_behind_every_prefix(results: Results) -> None:
+    keys = [(row["path"], row["prefix"]) for row in results["rows"]]
+    assert len(keys) == len(set(keys))
+    assert set(keys) == {(path, prefix) for path in PATHS for prefix in PREFIXES}
+
+
+def percentile(samples: list[float], share: float) -> float:
+    """Linear interpolation between order statistics, written out as an independent check."""
+    ordered = sorted(samples)
+    rank = share * (len(ordered) - 1)
+    below = math.floor(rank)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (rank - below) * (ordered[above] - ordered[below])
+
+
+def test_percentiles_follow_from_the_samples(results: Results) -> None:
+    for row in results["rows"]:
+        assert row["p50_ms"] == pytest.approx(statistics.median(row["samples_ms"]), abs=6e-5)
+        assert row["p95_ms"] == pytest.approx(percentile(row["samples_ms"], 0.95), abs=6e-5)
+
+
+def test_an_edited_sample_would_show(results: Results) -> None:
+    row = results["rows"][0]
+    row["samples_ms"][row["samples_ms"].index(max(row["samples_ms"]))] *= 2
+    assert row["p95_ms"] != pytest.approx(percentile(row["samples_ms"], 0.95), abs=6e-5)
+
+
+def test_kv_bytes(results: Results) -> None:
+    model = results["protocol"]["model"]
+    per_token = 2 * model["n_layers"] * model["width"] * 4  # K and V, float32
+    for row in results["rows"]:
+        n_tokens = row["prefix"] + (0 if row["path"] == "prefill" else 16)
+        assert row["kv_bytes"] == row["kv_bytes_formula"] == n_tokens * per_token
+
+
+def test_counts_behind_256_tokens(results: Results) -> None:
+    rows = {row["path"]: row for row in results["rows"] if row["prefix"] == 256}
+    counts = {path: (row["projected"], row["unembedded"]) for path, row in rows.items()}
+    assert counts == {
+        "prefill": (256, 256),
+        "full_recompute": (4232, 4232),
+        "full_recompute_last_only": (4232, 16),
+        "cached_concat": (16, 16),
+        "cached_static": (16, 16),
+    }
+    assert rows["cached_concat"]["kv_bytes"] == 278_528
+
+
+def test_counts_equal_a_loop_over_the_calls(results: Results) -> None:
+    for row in results["rows"]:
+        prefix, contexts = row["prefix"], range(row["prefix"] + 1, row["prefix"] + 17)
+        expected = {"prefill": prefix, "cached_concat": 16, "cached_static": 16}
+        assert row["projected"] == expected.get(row["path"], sum(contexts))
+        assert row["projected_formula"] == row["projected"]
+
+
+def test_equivalence_covers_all_combinations_within_bounds(results: Results) -> None:
+    rows = results["correctness"]["equivalence"]
+    combinations = {(row["batch_size"], row["chunk"], row["dtype"]) for row in rows}
+    assert len(combinations) == 12
+    bounds = {"float32": 2e-6, "float64": 1e-14}
+    for row in rows:
+        errors = [value for name, value in row.items() if name.startswith("max_")]
+        assert len(errors) == 5
+        assert max(errors) <= bounds[row["dtype"]]
+
+
+def test_no_machine_is_named() -> None:
+    assert not re.search(r"/(home|root|tmp|work|opt|Users)/|[A-Z]:\\", RESULTS.read_text())
