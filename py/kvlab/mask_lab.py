@@ -1,0 +1,288 @@
+"""The mask lab: two sliders, the right mask beside the wrong one, and what each does to logits.
+
+Computes nothing itself: every number comes from ``kvproof.report``.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.models import (
+    CategoricalColorMapper,
+    CategoricalMarkerMapper,
+    ColumnDataSource,
+    FixedTicker,
+    Model,
+    Range1d,
+    Span,
+)
+from bokeh.plotting import figure
+
+from kvlab.mask_texts import texts
+from kvlab.palette import themed
+from kvproof import MaskReport, report
+from kvproof.masks import BoolArray
+
+MAX_PAST, MAX_NEW = 32, 16
+DTYPES = ["float32", "float64"]
+DEFAULT = {"n_past": 4, "n_new": 2, "dtype": "float64"}
+
+CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden"]
+CELL_MARKS = ["dot", "dot", "dash", "x"]
+MARK_COLOURS = ["mark", "mark", "mark-future", "mark"]
+FRAME_RATIO = 2.2
+"""Width / height of a mask figure's inside, to draw the cells nearly square."""
+MIN_COLUMNS = 8
+MAX_TICKS = 12
+ZERO_LEVEL = 1e-18
+"""Where an exact zero is drawn: a log axis has none, so its lowest tick stands for it."""
+
+
+class MaskLab:
+    """Controls, figures and texts of the mask lab (see ``kvlab.session.Lab``)."""
+
+    def __init__(self) -> None:
+        self._controls = {
+            "n_past": pn.widgets.IntSlider(
+                name="History length P", start=0, end=MAX_PAST, value=DEFAULT["n_past"]
+            ),
+            "n_new": pn.widgets.IntSlider(
+                name="Chunk size C", start=1, end=MAX_NEW, value=DEFAULT["n_new"]
+            ),
+            "dtype": pn.widgets.RadioBoxGroup(
+                name="Precision", options=DTYPES, value=DEFAULT["dtype"], inline=True
+            ),
+        }
+        for control in self._controls.values():
+            control.sizing_mode = "stretch_width"
+            control.param.watch(lambda _: self._update(), "value")
+        self._masks = {"offset": _MaskFigure(), "top-left": _MaskFigure()}
+        self._errors = _ErrorFigure()
+        self._texts = ColumnDataSource(name="texts")
+        models = {name: control.get_root() for name, control in self._controls.items()}
+        self.roots: dict[str, Model] = {
+            **models,
+            **{f"{name}-mask": mask.figure for name, mask in self._masks.items()},
+            "errors": self._errors.figure,
+            "texts": self._texts,
+        }
+        self.widgets = {
+            "n_past": (models["n_past"], "value"),
+            "n_new": (models["n_new"], "value"),
+            "dtype": (models["dtype"], "active"),
+        }
+        self.outputs = {
+            "texts": (self._texts, "data"),
+            **{
+                f"{name}-mask.{part}": output
+                for name, mask in self._masks.items()
+                for part, output in mask.outputs.items()
+            },
+            **{f"errors.{part}": output for part, output in self._errors.outputs.items()},
+        }
+        self._update()
+
+    @property
+    def initial(self) -> dict[str, Any]:
+        """Control values at the start, as the page's widgets hold them."""
+        return {name: getattr(model, attr) for name, (model, attr) in self.widgets.items()}
+
+    def states(self) -> Iterator[dict[str, Any]]:
+        """All control values: 33 x 16 x 2 = 1,056 states."""
+        for dtype, n_past, n_new in product(
+            range(len(DTYPES)), range(MAX_PAST + 1), range(1, MAX_NEW + 1)
+        ):
+            yield {"n_past": n_past, "n_new": n_new, "dtype": dtype}
+
+    def _update(self) -> None:
+        result = report(**{name: control.value for name, control in self._controls.items()})
+        self._masks["offset"].show(result, result.offset.mask)
+        self._masks["top-left"].show(result, result.top_left.mask)
+        self._errors.show(result)
+        self._texts.data = texts(result)
+
+
+class _MaskFigure:
+    """One mask: a square a cell, query positions down, key positions across."""
+
+    def __init__(self) -> None:
+        self.figure = _empty_figure(aspect_ratio=2)
+        self.figure.xaxis.axis_label = "key position"
+        self.figure.yaxis.axis_label = "query position"
+        self.figure.grid.visible = False
+        self._cells = ColumnDataSource({"key": [], "query": [], "state": []})
+        self._draw_cells()
+        self._marks = self._draw_marks()
+        self._border = Span(dimension="height", line_dash="dashed", line_width=1.5)
+        themed(self._border, line_color="text")
+        self.figure.add_layout(self._border)
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "cells": (self._cells, "data"),
+            "mark_size": (self._marks, "size"),
+            "history_end": (self._border, "location"),
+            **_axis_outputs(self.figure, "x", "y"),
+        }
+
+    def _draw_cells(self) -> None:
+        fill = CategoricalColorMapper(factors=CELL_STATES, palette=["black"])
+        themed(fill, palette=CELL_STATES)
+        self.figure.rect(
+            "key",
+            "query",
+            width=0.92,
+            height=0.92,
+            source=self._cells,
+            line_color=None,
+            fill_color={"field": "state", "transform": fill},
+        )
+
+    def _draw_marks(self) -> Model:
+        ink = CategoricalColorMapper(factors=CELL_STATES, palette=["black"])
+        themed(ink, palette=MARK_COLOURS)
+        shape = CategoricalMarkerMapper(factors=CELL_STATES, markers=CELL_MARKS)
+        marks = self.figure.scatter(
+            "key",
+            "query",
+            source=self._cells,
+            marker={"field": "state", "transform": shape},
+            line_color={"field": "state", "transform": ink},
+            fill_color={"field": "state", "transform": ink},
+            line_width=1.5,
+        )
+        return marks.glyph
+
+    def show(self, result: MaskReport, mask: BoolArray) -> None:
+        """Draw ``mask`` (n_new, n_past + n_new) of one report."""
+        n_past, n_new = result.n_past, result.n_new
+        n_total = n_past + n_new
+        query, key = np.indices(mask.shape)
+        state = np.select(
+            [mask & (key < n_past), mask, result.offset.mask],
+            ["history", "chunk", "wrongly-hidden"],
+            "hidden-future",
+        )
+        self._cells.data = {
+            "key": key.ravel().tolist(),
+            "query": (n_past + query).ravel().tolist(),
+            "state": state.ravel().tolist(),
+        }
+        columns = max(n_total, n_new * FRAME_RATIO, MIN_COLUMNS)
+        self._marks.size = round(min(16.0, 200.0 / columns), 1)
+        self._border.location = n_past - 0.5
+        rows = columns / FRAME_RATIO
+        _set_axis(self.figure.xaxis, self.figure.x_range, (-0.5, columns - 0.5), range(n_total))
+        _set_axis(
+            self.figure.yaxis,
+            self.figure.y_range,
+            (n_past + rows - 0.5, n_past - 0.5),
+            range(n_past, n_total),
+        )
+
+
+class _ErrorFigure:
+    """Largest logit error of each new row under both masks, on a log axis."""
+
+    def __init__(self) -> None:
+        self.figure = _empty_figure(
+            aspect_ratio=2.6, y_axis_type="log", y_range=(ZERO_LEVEL / 30, 30.0)
+        )
+        self.figure.xaxis.axis_label = "query position"
+        self.figure.yaxis.axis_label = "largest logit error"
+        self.figure.xgrid.visible = False
+        self.figure.yaxis.ticker = FixedTicker(ticks=[ZERO_LEVEL, *10.0 ** np.arange(-15, 1, 3)])
+        self.figure.yaxis.major_label_overrides = {ZERO_LEVEL: "exact 0"}
+        self._rows = ColumnDataSource()
+        self._draw("offset", "circle", "accent")
+        self._draw("top_left", "x", "wrongly-hidden")
+        self._floor = Span(dimension="width", line_dash="dashed", line_width=1.5)
+        themed(self._floor, line_color="text")
+        self.figure.add_layout(self._floor)
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "rows": (self._rows, "data"),
+            "floor": (self._floor, "location"),
+            **_axis_outputs(self.figure, "x"),
+        }
+
+    def _draw(self, column: str, marker: str, concept: str) -> None:
+        points = self.figure.scatter(
+            f"{column}_x",
+            f"{column}_y",
+            source=self._rows,
+            marker=marker,
+            size=9,
+            line_width=2,
+        )
+        themed(points.glyph, line_color=concept, fill_color=concept)
+
+    def show(self, result: MaskReport) -> None:
+        """Draw the row errors of both masks."""
+        positions = np.arange(result.n_past, result.n_past + result.n_new)
+        offset, top_left = result.offset.row_errors, result.top_left.row_errors
+        columns = {
+            "position": positions,
+            "offset": offset,
+            "top_left": top_left,
+            # Side by side, so that equal errors don't cover each other.
+            "offset_x": positions - 0.1,
+            "top_left_x": positions + 0.1,
+            "offset_y": np.maximum(offset, ZERO_LEVEL),
+            "top_left_y": np.maximum(top_left, ZERO_LEVEL),
+        }
+        self._rows.data = {name: column.tolist() for name, column in columns.items()}
+        self._floor.location = result.rounding_floor
+        edges = (result.n_past - 0.6, result.n_past + result.n_new - 0.4)
+        _set_axis(self.figure.xaxis, self.figure.x_range, edges, positions.tolist())
+
+
+def _empty_figure(**options: Any) -> figure:
+    """A figure without tools or background, that takes its place's width."""
+    empty = figure(
+        tools="",
+        toolbar_location=None,
+        sizing_mode="scale_width",
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        min_border=0,
+        **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
+    )
+    for axis in empty.axis:
+        axis.axis_label_text_font_style = "normal"
+        axis.minor_tick_line_color = None
+        themed(
+            axis,
+            axis_label_text_color="muted",
+            major_label_text_color="muted",
+            axis_line_color="line",
+            major_tick_line_color="line",
+        )
+    for grid in empty.grid:
+        themed(grid, grid_line_color="line")
+    for axis in (empty.xaxis, empty.yaxis):
+        axis.ticker = FixedTicker()
+    return empty
+
+
+def _axis_outputs(fig: figure, *names: str) -> dict[str, tuple[Model, str]]:
+    """What ``_set_axis`` changes on the axes ``x`` or ``y``."""
+    outputs: dict[str, tuple[Model, str]] = {}
+    for name in names:
+        span = getattr(fig, f"{name}_range")
+        axis = getattr(fig, f"{name}axis")
+        outputs |= {
+            f"{name}.start": (span, "start"),
+            f"{name}.end": (span, "end"),
+            f"{name}.ticks": (axis[0].ticker, "ticks"),
+        }
+    return outputs
+
+
+def _set_axis(
+    axis: Any, span: Range1d, edges: tuple[float, float], positions: Sequence[int]
+) -> None:
+    """Show ``edges``, with a tick at every position, or every few where they'd be too dense."""
+    step = next(step for step in (1, 2, 4, 8) if len(positions) <= MAX_TICKS * step)
+    axis[0].ticker.ticks = list(positions)[::step]
+    span.start, span.end = edges

@@ -1,0 +1,61 @@
+"""The colours of the explainer: one colour a concept, in a light and a dark set.
+
+The page's style sheet gets them as CSS variables, the figures read those variables: nothing else
+in the project names a colour.  Blue, green and vermilion are told apart with any colour vision
+(Okabe and Ito 2008), and no meaning rests on colour alone: each state has a mark as well.
+"""
+
+from typing import Any
+
+LIGHT = {
+    "bg": "#fbfbf9",
+    "surface": "#ffffff",
+    "text": "#1d232b",
+    "muted": "#57616e",
+    "line": "#d7dce2",
+    "accent": "#0b5cad",
+    "error": "#a8321a",
+    "history": "#2f73b7",
+    "chunk": "#0f8a68",
+    "hidden-future": "#e6e9ed",
+    "wrongly-hidden": "#c8501e",
+    "mark": "#ffffff",
+    "mark-future": "#78828e",
+    "code-keyword": "#8a2da5",
+    "code-string": "#1a6e3c",
+    "code-number": "#a04a00",
+    "code-comment": "#66707c",
+}
+
+DARK = {
+    "bg": "#14171b",
+    "surface": "#1b1f25",
+    "text": "#e6e9ed",
+    "muted": "#a3adb9",
+    "line": "#363d47",
+    "accent": "#7db8f2",
+    "error": "#ff9d80",
+    "history": "#5a9bdc",
+    "chunk": "#35b891",
+    "hidden-future": "#2b3038",
+    "wrongly-hidden": "#ef7f4a",
+    "mark": "#10141a",
+    "mark-future": "#78828f",
+    "code-keyword": "#d3a0ee",
+    "code-string": "#8fd3a3",
+    "code-number": "#f0b072",
+    "code-comment": "#949eab",
+}
+
+
+def themed(model: Any, **concepts: str | list[str]) -> None:
+    """Colour a Bokeh model by concept, and leave a note for the page to do it in other themes.
+
+    Args:
+        model: a Bokeh model; its ``tags`` get the note ``{property: concept or concepts}``.
+        concepts: property name -> a name of ``LIGHT``, or a list of names for a palette.
+    """
+    for name, concept in concepts.items():
+        colour = LIGHT[concept] if isinstance(concept, str) else [LIGHT[c] for c in concept]
+        setattr(model, name, colour)
+    model.tags = [concepts]

@@ -1,0 +1,94 @@
+"""A lab as a document: one Panel/Bokeh document whose changing properties can be read as a whole.
+
+The same code runs twice.  At build time it fills the table of prebuilt states, in the browser's
+worker it answers the sliders.  Both documents get the same model IDs, so the page applies either
+answer to the one document that it shows.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import bokeh.util.serialization
+from bokeh.document import Document
+from bokeh.embed.util import standalone_docs_json_and_render_items
+from bokeh.model import Model
+
+FIRST_MODEL_ID = 1000
+
+
+class Lab(Protocol):
+    """What a lab offers to the page."""
+
+    roots: dict[str, Model]
+    """Name of the place on the page -> what is drawn there."""
+    widgets: dict[str, tuple[Model, str]]
+    """Name of a control -> its model and the property that holds its value."""
+    outputs: dict[str, tuple[Model, str]]
+    """Name of an output -> a model and a property that depends on the controls."""
+
+    def states(self) -> Iterator[dict[str, Any]]:
+        """All combinations of control values."""
+        ...
+
+
+class Session:
+    """One document with one lab in it."""
+
+    def __init__(self, make_lab: type[Lab]) -> None:
+        # Model IDs are a counter.  Starting it at the same number before the same code runs
+        # gives the prebuilt and the live document equal IDs.
+        bokeh.util.serialization._simple_id = FIRST_MODEL_ID
+        self.lab = make_lab()
+        self.document = Document()
+        for name, root in self.lab.roots.items():
+            root.name = name
+            self.document.add_root(root)
+
+    def set(self, values: dict[str, Any]) -> None:
+        """Move the controls as the page would, by a Bokeh patch, so that Panel answers."""
+        events = [
+            {"kind": "ModelChanged", "model": model.ref, "attr": attr, "new": values[name]}
+            for name, (model, attr) in self.lab.widgets.items()
+        ]
+        self.document.apply_json_patch({"events": events})
+
+    def state(self) -> list[Any]:
+        """Values of all outputs, in the order of ``description()['outputs']``."""
+        return [getattr(model, attr) for model, attr in self.lab.outputs.values()]
+
+    def answer(self, values_json: str) -> str:
+        """Set the controls and return ``state()``, both as JSON: what a slider's move costs."""
+        self.set(json.loads(values_json))
+        return json.dumps(self.state())
+
+    def description(self) -> dict[str, Any]:
+        """The document and the names of its controls and outputs, ready for JSON."""
+        docs, items = standalone_docs_json_and_render_items(
+            self.document.roots, suppress_callback_warning=True
+        )
+        [doc] = docs.values()
+        return {
+            "document": doc,
+            "roots": {root.name: root.id for root in self.document.roots},
+            "widgets": {n: {"id": m.id, "attr": a} for n, (m, a) in self.lab.widgets.items()},
+            "outputs": {n: {"id": m.id, "attr": a} for n, (m, a) in self.lab.outputs.items()},
+        }
+
+
+def state_table(session: Session) -> dict[str, Any]:
+    """Every state of the lab, each distinct value stored once.
+
+    Returns:
+        ``states``: control values joined by commas -> an index into ``pool`` for each output;
+        ``pool``: the distinct values.
+    """
+    pool: dict[str, int] = {}
+    states: dict[str, list[int]] = {}
+    for values in session.lab.states():
+        session.set(values)
+        key = ",".join(str(values[name]) for name in session.lab.widgets)
+        states[key] = [
+            pool.setdefault(json.dumps(value), len(pool)) for value in session.state()
+        ]
+    return {"states": states, "pool": [json.loads(value) for value in pool]}

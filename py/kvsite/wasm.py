@@ -1,0 +1,91 @@
+"""Build what the browser's Python needs, by running that Python under Node (see wasm.mjs).
+
+``build/wasm`` gets ``packages.zip`` (byte code of just those Bokeh and Panel modules that the lab
+imports), ``kvproof.zip`` (our packages), ``mask_lab.json`` (document and state table) and
+``snapshot.bin`` (the interpreter's memory after its start).
+"""
+
+import importlib.metadata
+import shutil
+import tempfile
+from pathlib import Path
+
+from kvsite.fetch import CORE_FILES, LOCK
+from kvsite.paths import BUILD, PY, REQUIREMENTS, RUNTIME
+from kvsite.stages import folder_bytes, megabytes, run, stage
+from kvsite.stamps import digest, is_fresh, new_folder
+
+WASM = BUILD / "wasm"
+HERE = Path(__file__).parent
+
+# What the lab imports. Panel asks for more at installation (pandas, tornado, ...) and never uses it.
+DISTRIBUTIONS = (
+    "bokeh",
+    "panel",
+    "param",
+    "pyviz_comms",
+    "pyodide-http",
+    "Jinja2",
+    "MarkupSafe",
+    "PyYAML",
+    "packaging",
+    "typing_extensions",
+    "requests",
+    "urllib3",
+    "certifi",
+    "charset-normalizer",
+    "idna",
+    "tqdm",
+)
+# Files beside the modules that are read while these are imported.
+DATA_FILES = ("METADATA", "package.json", "notebook.js", "flexbox.html", "_sri/3.9.2.json")
+# Templates and styles of whole pages: must exist while these are imported, are never used: emptied.
+EMPTIED_FOLDERS = ("_templates", "css")
+
+
+def build_wasm() -> Path:
+    """Make ``build/wasm`` complete and current.
+
+    Raises:
+        Failure: Pyodide under Node reported an error.
+    """
+    made_from = digest(
+        [
+            PY / "kvproof",
+            PY / "kvlab",
+            REQUIREMENTS / "site.txt",
+            *(RUNTIME / name for name in (*CORE_FILES, LOCK)),
+            *(HERE / name for name in ("wasm.py", "wasm.mjs", "wasm_inside.py")),
+        ]
+    )
+    if is_fresh(WASM, made_from):
+        return WASM
+    with stage("wasm") as current, tempfile.TemporaryDirectory() as scratch:
+        sources = Path(scratch)
+        copy_sources(sources)
+        with new_folder(WASM, made_from) as folder:
+            inside = HERE / "wasm_inside.py"
+            run(
+                current,
+                ["node", HERE / "wasm.mjs", RUNTIME, sources, PY, inside, folder],
+                watch=folder,
+            )
+            n_bytes = folder_bytes(folder)
+        current.note(f"byte code, state table and snapshot, {megabytes(n_bytes)}")
+    return WASM
+
+
+def copy_sources(target: Path) -> None:
+    """Copy the Python sources of ``DISTRIBUTIONS`` out of the running environment.
+
+    Compiled parts stay behind: MarkupSafe and PyYAML work without theirs.
+    """
+    for name in DISTRIBUTIONS:
+        for file in importlib.metadata.files(name) or []:
+            place = target / file
+            if file.suffix == ".py" or file.as_posix().endswith(DATA_FILES):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file.locate(), place)
+            elif file.parent.name in EMPTIED_FOLDERS and "dist" not in file.parts:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.touch()
