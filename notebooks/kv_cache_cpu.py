@@ -32,7 +32,8 @@
 # ## 2 The environment
 #
 # The notebook shares its weights, tokens and masks with `kvproof`, a NumPy package in the same
-# repository. If you downloaded this file alone, the next cell says how to get the rest.
+# repository. If you downloaded this file alone, the next cell says how to get the rest. PyTorch,
+# NumPy and Matplotlib are needed as well; any CPU will do.
 
 # %%
 import json
@@ -335,7 +336,8 @@ def static_cache(room, batch_size=1, dtype=torch.float32):
 def linear(weight, bias=None):
     """A linear layer with kvproof's (in, out) weight; PyTorch stores (out, in)."""
     layer = nn.Linear(*weight.shape, bias=bias is not None)
-    layer.weight = nn.Parameter(torch.tensor(weight.T))
+    # Contiguous, as any PyTorch model has it, so that the times aren't those of a strided view.
+    layer.weight = nn.Parameter(torch.tensor(weight).T.contiguous())
     if bias is not None:
         layer.bias = nn.Parameter(torch.tensor(bias))
     return layer
@@ -772,9 +774,11 @@ def counting(decoder):
 
     modules = {"projected": decoder.blocks[0].qkv, "unembedded": decoder.unembedding}
     handles = [part.register_forward_pre_hook(count(name)) for name, part in modules.items()]
-    yield counts
-    for handle in handles:
-        handle.remove()
+    try:
+        yield counts
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def kv_bytes_of(pairs):
