@@ -61,12 +61,11 @@ class CellRunner:
 
     async def _evaluate(self, source: str, filename: str) -> object:
         """The value of the last expression, None where the cell ends with a statement."""
-        value = None
-        codes = _compile(source, filename)
-        # Tracebacks and inspect.getsource() look up source lines here; no mtime: never evicted.
+        # Tracebacks, warnings and inspect look up source lines here; no mtime: never evicted.
         lines = [f"{line}\n" for line in source.split("\n")]
         linecache.cache[filename] = (len(source), None, lines, filename)
-        for code in codes:
+        value = None
+        for code in _compile(source, filename):
             value = eval(code, self._namespace)
             if code.co_flags & inspect.CO_COROUTINE:
                 value = await value

@@ -3,8 +3,9 @@
 from types import EllipsisType
 
 import numpy as np
-from kvproof import offset_mask, offset_positions, top_left_mask
 from numpy.typing import ArrayLike
+
+from kvproof import offset_mask, offset_positions, top_left_mask
 
 N_PAST, N_NEW = 10, 3
 

@@ -5,15 +5,17 @@ query reads, and at what the first row of logits is about.
 """
 
 import numpy as np
-from kvproof import REFERENCE as config
-from kvproof import decode, forward, init_params, new_cache, offset_mask
+
+import kvproof
 from kvproof.layers import embed, layer_norm, project_qkv
 
+config = kvproof.REFERENCE
+params = kvproof.init_params(config, seed=0)
 tokens = np.array([[12, 7, 31, 4, 9, 18]])  # (B, T)
-params = init_params(config, seed=0)
 
-_, past = decode(params, tokens[:, :4], new_cache(config), config)
-logits, cache = decode(params, tokens[:, 4:], past, config)
+empty = kvproof.new_cache(config)
+_, past = kvproof.decode(params, tokens[:, :4], empty, config)
+logits, cache = kvproof.decode(params, tokens[:, 4:], past, config)
 
 # Layer 1 once more: queries of the two new tokens, keys and values of all six.
 block = params.blocks[0]
@@ -26,10 +28,10 @@ print("Q      ", q.shape)
 print("K and V", k.shape, v.shape)
 print("scores ", scores.shape)
 print("logits ", logits.shape)
-for row, keys in enumerate(offset_mask(n_past=4, n_new=2)):
+for row, keys in enumerate(kvproof.offset_mask(n_past=4, n_new=2)):
     print(f"query {4 + row} reads keys", *np.flatnonzero(keys))
 
-full = forward(params, tokens, config)  # all six tokens, no cache
+full = kvproof.forward(params, tokens, config)  # all six tokens, no cache
 print(f"off the full recompute by {abs(logits - full[:, 4:]).max():.1e}")
 print(f"compared one row too early: {abs(logits - full[:, 3:5]).max():.1e}")
 print(f"logits[:, 0] come after reading ID {tokens[0, 4]} at position 4:")

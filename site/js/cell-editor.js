@@ -1,6 +1,6 @@
 // A CodeMirror editor for one cell. Colours and sizes are in cells.css.
 
-import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap, isolateHistory } from "@codemirror/commands";
 import { python } from "@codemirror/lang-python";
 import {
   bracketMatching,
@@ -11,6 +11,8 @@ import {
 import { EditorState, Prec } from "@codemirror/state";
 import { EditorView, keymap, lineNumbers } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
+
+const STICKY_BAR = 96; // px
 
 /**
  * @param {object} options
@@ -44,6 +46,8 @@ export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
     indentOnInput(),
     bracketMatching(),
     syntaxHighlighting(classHighlighter),
+    // The bar that sticks to the top of the window must not cover the cursor.
+    EditorView.scrollMargins.of(() => ({ top: STICKY_BAR })),
     EditorView.contentAttributes.of({ "aria-label": label, "aria-describedby": helpId }),
     EditorView.updateListener.of((update) => update.docChanged && onEdit()),
   ];
@@ -59,6 +63,9 @@ export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
 export function setText(editor, text) {
   const { doc } = editor.state;
   if (doc.toString() !== text) {
-    editor.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
+    editor.dispatch({
+      changes: { from: 0, to: doc.length, insert: text },
+      annotations: isolateHistory.of("full"),
+    });
   }
 }

@@ -35,10 +35,12 @@ export class CellOutput {
    */
   add(kind, text) {
     this.#waiting.push({ kind, text });
-    this.#frame ||= requestAnimationFrame(() => this.#draw());
+    this.#frame ||= requestAnimationFrame(() => this.draw());
   }
 
-  #draw() {
+  /** Shows at once what waits for the next frame. */
+  draw() {
+    cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     for (const { kind, text } of this.#waiting.splice(0)) {
       const last = this.element.lastElementChild;

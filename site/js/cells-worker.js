@@ -44,6 +44,9 @@ async function start({ runtimeUrl, archives, packages }) {
   const pyodide = await startPython({ runtimeUrl, archives, packages }, (progress) =>
     send({ type: "progress", ...progress }),
   );
+  self.addEventListener("unhandledrejection", (event) => reportCrash(pyodide, event.reason));
+  // input() is then an EOFError; it would look for the page's prompt() otherwise.
+  pyodide.setStdin({ stdin: () => null });
   const { CellRunner } = pyodide.pyimport("kvlab.cell_runner");
   const runner = CellRunner((/** @type {string} */ kind, /** @type {string} */ text) =>
     send({ type: "output", id: runId, kind, text }),
@@ -52,7 +55,8 @@ async function start({ runtimeUrl, archives, packages }) {
   const loadImports = async (source) => {
     await pyodide.loadPackagesFromImports(source, {
       messageCallback: (stage) => send({ type: "progress", stage }),
-      errorCallback: (text) => send({ type: "output", id: runId, kind: "stderr", text }),
+      errorCallback: (text) =>
+        send({ type: "output", id: runId, kind: "stderr", text: `${text}\n` }),
     });
   };
   send({ type: "ready" });
@@ -73,6 +77,21 @@ async function run({ runner, loadImports }, { id, number, source }) {
   } catch (error) {
     // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).
     send({ type: "crashed", id, message: reason(error) });
+  }
+}
+
+/**
+ * A stack overflow within Pyodide surfaces here and not in the run that caused it, whose promise
+ * then never settles. Other unhandled rejections leave Python alive and are no business of ours.
+ *
+ * @param {import("pyodide").PyodideAPI} pyodide
+ * @param {unknown} error
+ */
+function reportCrash(pyodide, error) {
+  try {
+    pyodide.runPython("None");
+  } catch {
+    send({ type: "crashed", id: runId, message: reason(error) });
   }
 }
 

@@ -187,6 +187,7 @@ class Notebook {
     if (value !== undefined) {
       cell.view.output.add("value", value);
     }
+    cell.view.output.draw();
     this.#next();
   }
 
@@ -204,9 +205,9 @@ class Notebook {
   /** @param {string} message */
   #crash(message) {
     const cell = /** @type {Cell} */ (this.#running);
-    cell.view.output.add("error", `Python itself broke down: ${message}`);
+    cell.view.output.add("error", `Python crashed: ${message}`);
     this.#end();
-    this.#bar.say(`Cell ${cell.number} broke Python down. ${LOST}`);
+    this.#bar.say(`Cell ${cell.number} crashed Python. ${LOST}`);
   }
 
   /** Ends Python; its outputs stay and are marked. */

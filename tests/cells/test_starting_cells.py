@@ -1,13 +1,19 @@
 """The starting cells, run exactly as the page shows them."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from cell_notebook import Notebook
+
 from kvlab.cells import Cell, load_cells
 from kvproof import offset_mask, top_left_mask
+
+if TYPE_CHECKING:
+    from tests.cells.conftest import Notebook
 
 FOLDER = Path(__file__).resolve().parents[2] / "site" / "cells"
 CELLS = load_cells(FOLDER)
@@ -46,7 +52,7 @@ def test_a_cell_is_short_and_explains_itself(cell: Cell) -> None:
     lines = cell.source.splitlines()
     assert len(lines) <= 32
     assert max(map(len, lines)) <= 80, "wider than the editor"
-    assert cell.title and cell.intro.endswith(".")
+    assert cell.intro.endswith(".")
     assert '"""' not in cell.source
 
 
@@ -183,7 +189,7 @@ def test_exercise_accepts_any_sequence(notebook: Notebook, value: str) -> None:
 
 
 def test_exercise_reveals_the_answers_on_demand(notebook: Notebook) -> None:
-    printed = notebook.printed(replaced(EXERCISE, "# answer()", "answer()"))
+    printed = notebook.printed(replaced(EXERCISE, "# exercise.answer()", "exercise.answer()"))
     for name, value in RIGHT_ANSWERS.items():
         assert re.search(rf"^{name} +{re.escape(value)}: ", printed, re.MULTILINE)
 

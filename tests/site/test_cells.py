@@ -1,0 +1,315 @@
+"""The editable cells in a real browser, from the first run to the ways in which they fail."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+PYTHON_STARTS = 120_000  # ms at most, on a slow machine; nothing here measures time
+
+
+class Cells:
+    """The notebook on the page, as a reader uses it; cells count from 1."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.root = page.locator("#cells")
+        self.status = self.root.locator(".cells-status")
+
+    def cell(self, number: int) -> Locator:
+        return self.root.locator("section.cell").nth(number - 1)
+
+    def editor(self, number: int) -> Locator:
+        return self.root.get_by_role("textbox", name=f"Cell {number} of 4: ")
+
+    def output(self, number: int) -> Locator:
+        return self.root.get_by_role("region", name=f"Output of cell {number}")
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def text(self, number: int) -> str:
+        """The source as the editor holds it."""
+        return "\n".join(self.cell(number).locator(".cm-line").all_inner_texts()).strip("\n")
+
+    def write(self, number: int, source: str) -> None:
+        """Replace a cell's text through the keyboard."""
+        self.editor(number).focus()
+        self.page.keyboard.press("ControlOrMeta+A")
+        self.page.keyboard.insert_text(source)
+
+    def run(self, number: int, source: str, state: str = "done") -> str:
+        """Write and run a cell, wait for how it ends, give back its output."""
+        self.write(number, source)
+        self.page.keyboard.press("Control+Enter")
+        self.expect_state(number, state)
+        output = self.output(number)
+        return output.inner_text() if output.is_visible() else ""
+
+    def expect_state(self, number: int, state: str) -> None:
+        expect(self.cell(number)).to_have_attribute("data-state", state, timeout=PYTHON_STARTS)
+
+    def expect_counts(self, *counts: str) -> None:
+        expect(self.root.locator(".cell-count")).to_have_text(list(counts), timeout=PYTHON_STARTS)
+
+    def expect_said(self, number: int, words: str) -> None:
+        expect(self.cell(number).locator(".cell-state")).to_contain_text(words)
+
+
+@pytest.fixture
+def cells(page: Page, site_url: str) -> Cells:
+    page.goto(site_url)
+    cells = Cells(page)
+    expect(cells.button("Run all")).to_be_visible()
+    return cells
+
+
+def test_run_all_fills_in_every_cell_in_order(cells: Cells) -> None:
+    cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
+    cells.button("Run all").click()
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]")
+    for number in range(1, 5):
+        cells.expect_state(number, "done")
+    expect(cells.output(1)).to_contain_text("scores  (1, 4, 2, 6)")
+    expect(cells.output(2)).to_contain_text("top-left hides 8 of them: P*C = 8")
+    expect(cells.output(3)).to_contain_text("rows projected: 8 with reuse, 36 without")
+    expect(cells.output(4)).to_contain_text("no answer yet")
+
+
+def test_keys_run_and_move_or_stay(cells: Cells) -> None:
+    cells.write(1, "6 * 7")
+    cells.page.keyboard.press("Shift+Enter")
+    expect(cells.editor(2)).to_be_focused()
+    cells.expect_counts("[1]", "[ ]", "[ ]", "[ ]")
+    expect(cells.output(1)).to_have_text("42")
+    cells.write(2, "'stay'")
+    cells.page.keyboard.press("Control+Enter")
+    cells.expect_counts("[1]", "[2]", "[ ]", "[ ]")
+    expect(cells.editor(2)).to_be_focused()
+    cells.write(4, "'last'")
+    cells.page.keyboard.press("Shift+Enter")
+    cells.expect_counts("[1]", "[2]", "[ ]", "[3]")
+    expect(cells.editor(4)).to_be_focused()
+    assert cells.text(1) == "6 * 7", "the keys must not change the text"
+
+
+def test_the_run_button_runs_its_own_cell(cells: Cells) -> None:
+    cells.button("Run cell 2").click()
+    cells.expect_counts("[ ]", "[1]", "[ ]", "[ ]")
+    expect(cells.output(2)).to_contain_text("offset opens 11 cells")
+    expect(cells.output(1)).to_be_hidden()
+
+
+def test_variables_go_from_cell_to_cell_until_a_restart(cells: Cells) -> None:
+    cells.run(1, "x = 41")
+    assert cells.run(2, "x + 1") == "42"
+    cells.button("Restart").click()
+    expect(cells.status).to_contain_text("Variables are lost")
+    cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
+    expect(cells.output(2)).to_have_text("42")
+    cells.expect_said(2, "from before the restart")
+    assert "NameError: name 'x' is not defined" in cells.run(2, "x + 1", "error")
+    cells.expect_counts("[ ]", "[1]", "[ ]", "[ ]")
+
+
+def test_run_all_stops_at_the_first_error(cells: Cells) -> None:
+    cells.write(2, "1 / 0")
+    cells.button("Run all").click()
+    cells.expect_state(2, "error")
+    expect(cells.status).to_contain_text("Cell 2: ZeroDivisionError: division by zero")
+    expect(cells.status).to_contain_text("Cell 3 wasn't run. Cell 4 wasn't run.")
+    cells.expect_counts("[1]", "[2]", "[ ]", "[ ]")
+    expect(cells.output(3)).to_be_hidden()
+
+
+def test_a_cell_is_stale_after_an_edit_of_its_own_or_above(cells: Cells) -> None:
+    cells.run(1, "x = 1")
+    cells.run(2, "x")
+    cells.run(3, "'free'")
+    cells.write(2, "x + 1")
+    cells.expect_state(1, "done")
+    cells.expect_said(2, "stale: edited since it ran")
+    cells.expect_said(3, "stale: a cell above was edited or run since")
+    cells.expect_state(4, "idle")
+    cells.write(2, "x")
+    cells.expect_state(2, "done")
+    cells.expect_state(3, "done")
+
+
+def test_a_cell_is_stale_after_a_run_above_until_it_runs_itself(cells: Cells) -> None:
+    cells.run(1, "x = 1")
+    cells.run(2, "x")
+    cells.run(1, "x = 1")
+    cells.expect_said(2, "stale: a cell above was edited or run since")
+    cells.run(2, "x")
+    cells.expect_counts("[3]", "[4]", "[ ]", "[ ]")
+
+
+def test_stop_ends_an_endless_loop_and_says_what_is_lost(cells: Cells) -> None:
+    cells.run(1, "x = 1")
+    cells.write(2, "print('begun')\nwhile True:\n    pass")
+    cells.page.keyboard.press("Control+Enter")
+    expect(cells.output(2)).to_have_text("begun\n")
+    cells.expect_state(2, "running")
+    cells.button("Run cell 3").click()
+    cells.expect_state(3, "queued")
+    cells.button("Stop").click()
+    cells.expect_state(2, "stopped")
+    cells.expect_state(3, "idle")
+    cells.expect_state(1, "before")
+    expect(cells.status).to_have_text(re.compile("Stopped cell 2. Variables are lost"))
+    cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
+    assert "NameError" in cells.run(1, "x", "error")
+    assert cells.run(2, "'runs again'") == "'runs again'"
+
+
+def test_a_loop_that_prints_for_ever_leaves_the_page_alive(cells: Cells) -> None:
+    cells.write(1, "while True:\n    print('spam')")
+    cells.page.keyboard.press("Control+Enter")
+    notice = cells.output(1).get_by_text("output cut after 2,000 lines")
+    expect(notice).to_be_attached(timeout=PYTHON_STARTS)
+    cells.expect_state(1, "running")
+    cells.write(2, "'typed meanwhile'")
+    assert cells.text(2) == "'typed meanwhile'"
+    cells.button("Stop").click()
+    cells.expect_state(1, "stopped")
+    assert cells.output(1).inner_text().count("spam") == 2_000
+    assert cells.run(2, "'runs'") == "'runs'"
+
+
+def test_a_huge_print_is_cut(cells: Cells) -> None:
+    printed = cells.run(1, "print('x' * 10_000_000)\n'end'")
+    assert printed.count("x") == 100_000
+    assert "output cut after 100,000 characters" in printed
+    assert printed.endswith("'end'")
+
+
+def test_output_comes_while_the_cell_runs(cells: Cells) -> None:
+    cells.write(1, "import asyncio\nprint('first')\nawait asyncio.Event().wait()")
+    cells.page.keyboard.press("Control+Enter")
+    expect(cells.output(1)).to_have_text("first\n", timeout=PYTHON_STARTS)
+    cells.expect_state(1, "running")
+
+
+def test_stdout_stderr_and_value_are_told_apart(cells: Cells) -> None:
+    cells.run(1, "import sys\nprint('out')\nprint('err', file=sys.stderr)\n'a\\nb', 'value'")
+    blocks = cells.output(1).locator("pre")
+    expect(blocks).to_have_text(["out\n", "err\n", "('a\\nb', 'value')"])
+    kinds = blocks.evaluate_all("blocks => blocks.map((block) => block.dataset.kind)")
+    assert kinds == ["stdout", "stderr", "value"]
+
+
+def test_a_syntax_error_has_cell_line_and_caret(cells: Cells) -> None:
+    error = cells.run(3, "x = 1\ny = = 2", "error")
+    assert error.splitlines() == [
+        '  File "cell 3", line 2',
+        "    y = = 2",
+        "        ^",
+        "SyntaxError: invalid syntax",
+    ]
+
+
+@pytest.mark.parametrize("source", ["x = 1\nreturn x", "x = 1\nbreak"])
+def test_an_error_of_the_compiler_shows_its_line(cells: Cells, source: str) -> None:
+    error = cells.run(3, source, "error")
+    assert 'File "cell 3", line 2\n' in error
+    assert f"    {source.splitlines()[1]}\n" in error
+
+
+def test_a_runtime_error_goes_through_both_cells(cells: Cells) -> None:
+    cells.run(1, "def halve(n):\n    return n / 0")
+    lines = cells.run(2, "\n\nhalve(3)", "error").splitlines()
+    files = [line.strip() for line in lines if "File " in line]
+    assert files == ['File "cell 2", line 3, in <module>', 'File "cell 1", line 2, in halve']
+    assert "    return n / 0" in lines
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("how", ["print(text)", "text", "raise ValueError(text)", "1 <b>2</b>"])
+def test_html_is_shown_as_text(cells: Cells, how: str) -> None:
+    source = f"text = '<img src=x onerror=alert(1)><b>bold</b>'\n{how}"
+    state = "error" if how.startswith(("raise", "1")) else "done"
+    assert "</b>" in cells.run(1, source, state)
+    assert cells.output(1).locator("img, b").count() == 0
+
+
+def test_top_level_await_and_a_package_of_the_same_folder(cells: Cells) -> None:
+    source = (
+        "import micropip\nawait micropip.install('packaging')\n"
+        "from packaging.version import Version\nVersion('1.10') > Version('1.9')"
+    )
+    assert cells.run(1, source).endswith("True")
+
+
+def test_reading_the_keyboard_is_an_error_and_not_a_hang(cells: Cells) -> None:
+    assert "EOFError" in cells.run(1, "input('name?')", "error")
+
+
+def test_reset_brings_the_original_text_back(cells: Cells) -> None:
+    originals = [cells.text(number) for number in range(1, 5)]
+    cells.write(1, "x = 1")
+    cells.write(3, "y = 1")
+    cells.button("Reset cell 1").click()
+    assert [cells.text(1), cells.text(3)] == [originals[0], "y = 1"]
+    cells.editor(1).focus()
+    cells.page.keyboard.press("ControlOrMeta+Z")
+    assert cells.text(1) == "x = 1", "a reset can be undone"
+    cells.button("Reset all").click()
+    assert [cells.text(number) for number in range(1, 5)] == originals
+
+
+def test_the_notebook_works_with_the_keyboard_alone(cells: Cells) -> None:
+    keyboard = cells.page.keyboard
+    cells.button("Run all").focus()
+    for name in ["Stop", "Restart", "Reset all", "Reset cell 1", "Run cell 1"]:
+        keyboard.press("Tab")
+        expect(cells.button(name)).to_be_focused()
+    keyboard.press("Tab")
+    expect(cells.editor(1)).to_be_focused()
+    keyboard.press("ControlOrMeta+A")
+    keyboard.insert_text("print('by hand')")
+    keyboard.press("Control+Enter")
+    cells.expect_state(1, "done")
+    keyboard.press("Escape")
+    keyboard.press("Tab")
+    expect(cells.output(1)).to_be_focused()
+    keyboard.press("Shift+Tab")
+    expect(cells.editor(1)).to_be_focused()
+    keyboard.press("Shift+Tab")
+    expect(cells.button("Run cell 1")).to_be_focused()
+    keyboard.press("Space")
+    cells.expect_counts("[2]", "[ ]", "[ ]", "[ ]")
+
+
+def test_a_screen_reader_hears_the_end_of_a_run_and_not_its_output(cells: Cells) -> None:
+    cells.run(1, "for i in range(100): print(i)")
+    expect(cells.root.get_by_role("status")).to_have_text("Cell 1 is done.")
+    expect(cells.output(1)).not_to_have_attribute("aria-live", re.compile(".*"))
+    helped_by = cells.editor(1).get_attribute("aria-describedby")
+    expect(cells.page.locator(f"#{helped_by}")).to_contain_text("Escape, then Tab")
+
+
+def test_an_idle_stop_button_does_nothing_and_says_so(cells: Cells) -> None:
+    stop = cells.button("Stop")
+    expect(stop).to_have_attribute("aria-disabled", "true")
+    stop.dispatch_event("click")
+    expect(cells.status).to_have_text("Python starts with the first run.")
+
+
+def test_code_scrolls_inside_its_own_box_on_a_narrow_screen(cells: Cells) -> None:
+    cells.page.set_viewport_size({"width": 320, "height": 640})
+    cells.run(1, f"print('{'x' * 200}')")
+    widths = cells.root.evaluate("root => [root.scrollWidth, root.clientWidth]")
+    assert widths[0] <= widths[1] <= 320
+    scroller = cells.cell(1).locator(".cm-scroller")
+    assert scroller.evaluate("box => box.scrollWidth > box.clientWidth")
+
+
+def test_print_shows_the_edited_code_and_hides_the_buttons(cells: Cells) -> None:
+    cells.run(1, "print('on paper')")
+    cells.page.emulate_media(media="print")
+    expect(cells.cell(1).locator("pre.cell-source")).to_be_visible()
+    expect(cells.cell(1).locator("pre.cell-source")).to_have_text("print('on paper')")
+    expect(cells.output(1)).to_have_text("on paper\n")
+    expect(cells.cell(1).locator(".cm-editor")).to_be_hidden()
+    expect(cells.root.locator("button:visible")).to_have_count(0)
