@@ -138,12 +138,12 @@ def serve(args: argparse.Namespace) -> int:
 
     build(args)
     with open_server(DIST, args.port, args.prefix) as server:
-        if args.port not in (0, server.server_port):
-            print(f"Port {args.port} is taken, using {server.server_port}.")
-        print(f"Serving the site at {server.url} (Ctrl-C stops)", flush=True)
-        if args.open:
-            webbrowser.open(server.url)
         try:
+            if args.port not in (0, server.server_port):
+                print(f"Port {args.port} is taken, using {server.server_port}.")
+            print(f"Serving the site at {server.url} (Ctrl-C stops)", flush=True)
+            if args.open:
+                webbrowser.open(server.url)
             server.serve_forever()
         except KeyboardInterrupt:
             print("\nStopped.")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,10 @@ Group = Literal["site", "test"]
 
 TORCH = "2.13.0"
 NODE_TOOLS = {"node": (20, 0), "npm": (9, 0)}
+ADVICE = (
+    "Is there a network connection? Behind a proxy or a mirror, {0} must be set up for it.\n"
+    "Then run the same command again: what is complete is kept."
+)
 
 
 def set_up(group: Group) -> None:
@@ -103,7 +108,7 @@ def _kept_wheels(lock: Path, current: Stage) -> Path:
         current.note(f"downloading the wheels of requirements/{lock.name}")
         options: Command = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
         with new_folder(kept, "") as folder:
-            pip(current, "download", *options, "--dest", folder, watch=folder)
+            pip(current, "download", *options, "--dest", folder, advice=ADVICE.format("pip"))
         current.note(f"downloaded {megabytes(folder_bytes(kept))}")
     return kept
 
@@ -116,16 +121,24 @@ def _corrupt_wheel(folder: Path, lock: Path) -> Path | None:
     return None
 
 
-def pip(current: Stage, verb: str, *arguments: str | Path, watch: Path) -> None:
-    """Run the pip of `.venv`; its temporary files go to `watch`, so that progress can be seen.
+def pip(
+    current: Stage,
+    verb: str,
+    *arguments: str | Path,
+    watch: Path | None = None,
+    advice: str = "",
+) -> None:
+    """Run the pip of `.venv`, showing how `watch` grows, else how much is downloaded.
 
     Raises:
-        Failure: pip failed; holds the end of its output.
+        Failure: pip failed; holds what it says and `advice`.
     """
-    quiet = ["--disable-pip-version-check", "--no-input", "--no-cache-dir", "--progress-bar=off"]
-    temporary = {name: str(watch) for name in ("TMPDIR", "TEMP", "TMP")}
-    command: Command = [venv_python(), "-m", "pip", verb, *quiet, *arguments]
-    run(current, command, watch=watch, env=temporary)
+    common = ["-qq", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--retries=3"]
+    command: Command = [venv_python(), "-m", "pip", verb, *common, *arguments]
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pip-", dir=cache_folder()) as folder:
+        env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
+        run(current, command, watch=watch or Path(folder), env=env, advice=advice)
 
 
 # --- Torch --------------------------------------------------------------------------------------
@@ -166,7 +179,7 @@ def _torch_by_pip(current: Stage) -> None:
     if not kept.exists():
         with new_folder(kept, "") as folder:
             options: Command = ["--no-deps", "--only-binary=:all:", "--dest", folder]
-            pip(current, "download", requirement, *options, watch=folder)
+            pip(current, "download", requirement, *options)
     offline: Command = ["--no-deps", "--no-index", "--find-links", kept]
     pip(current, "install", requirement, *offline, watch=VENV)
 
@@ -200,13 +213,11 @@ def set_up_node() -> None:
         return
     with stage("npm") as current:
         node_tool("node")
-        options: Command = [
-            "--ignore-scripts",
-            "--prefer-offline",
-            "--cache",
-            cache_folder() / "npm",
-        ]
-        run(current, [node_tool("npm"), "ci", *options], watch=NODE_MODULES)
+        options = ["--loglevel=error", "--ignore-scripts", "--prefer-offline"]
+        patience = ["--fetch-retries=2", "--fetch-retry-maxtimeout=10000"]  # else over a minute
+        cache: Command = ["--cache", cache_folder() / "npm"]
+        command = [node_tool("npm"), "ci", *options, *patience, *cache]
+        run(current, command, watch=NODE_MODULES, advice=ADVICE.format("npm"))
         (NODE_MODULES / STAMP).write_text(made_from)
         current.note(f"node_modules {megabytes(folder_bytes(NODE_MODULES))}")
 

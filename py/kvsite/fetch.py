@@ -165,10 +165,10 @@ def _explain(missing: Sequence[Wheel], problems: Sequence[str], kept: Path) -> s
     files = "\n".join(f"  - {wheel.file_name}, SHA-256 {wheel.sha256}" for wheel in missing)
     tried = "\n".join(problems)
     return (
-        f"The browser's Python is incomplete. Missing:\n{files}\nTried:\n{tried}\n"
-        "Check the network connection (or pip's own settings behind a proxy or mirror) and run "
-        f"this command again,\nor put the files into {kept} by hand: they are taken if the "
-        "hash is right."
+        f"Files of the browser's Python can't be had:\n{files}\nTried:\n{tried}\n"
+        "Check the network connection (behind a proxy or a mirror, pip must be set up for it) and "
+        f"run this command again,\nor put the files into {kept} by hand: "
+        "they are taken if the hash is right."
     )
 
 
@@ -215,7 +215,7 @@ def _pip_download(folder: Path, current: Stage) -> Path:
     current.note(f"fetching {CARRIER} (106 MB, deleted after use)")
     options = ["--no-deps", "--only-binary=:all:", "--python-version=3.12"]
     try:
-        pip(current, "download", CARRIER, *options, "--dest", folder, watch=folder)
+        pip(current, "download", CARRIER, *options, "--dest", folder)
     except Failure as error:
         raise SourceError(str(error)) from error
     return next(folder.glob("*.whl"))

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TextIO
 
@@ -15,6 +16,7 @@ from kvsite.paths import ROOT
 TERMINAL_INTERVAL_S = 0.1
 PLAIN_INTERVAL_S = 5.0
 POLL_INTERVAL_S = 1.0
+LINES_SHOWN = 15
 
 Command = list[str | Path]
 
@@ -87,11 +89,13 @@ def run(
     watch: Path,
     env: Mapping[str, str] | None = None,
     cwd: Path = ROOT,
+    advice: str = "",
 ) -> None:
     """Run `command` quietly and show how `watch`, the folder it fills, grows.
 
     Raises:
-        Failure: the command ended with another code than 0; holds the end of its output.
+        Failure: the command ended with another code than 0; holds the end of its output, and
+            `advice` on what to do.
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -104,7 +108,7 @@ def run(
         )
         try:
             while process.poll() is None:
-                current.show(megabytes(folder_bytes(watch)))
+                current.show(f"{megabytes(folder_bytes(watch))} so far")
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(POLL_INTERVAL_S)
         finally:
@@ -113,8 +117,20 @@ def run(
                 process.wait()
         if process.returncode:
             output.seek(0)
-            lines = output.read().decode(errors="replace").strip().splitlines()
-            shown = "\n".join(f"  | {line}" for line in lines[-15:])
-            raise Failure(
-                f"`{' '.join(map(str, command))}` ended with code {process.returncode}:\n{shown}"
-            )
+            problem = f"`{_short(command)}` ended with code {process.returncode}:"
+            reason = _reason(output.read().decode(errors="replace"))
+            raise Failure("\n".join(filter(None, [problem, reason, advice])))
+
+
+def _reason(output: str) -> str:
+    """The end of `output`, without pip's many warnings that precede its error."""
+    lines = [line for line in output.strip().splitlines() if not line.startswith("WARNING")]
+    return "\n".join(f"  | {line}" for line in lines[-LINES_SHOWN:])
+
+
+def _short(command: Sequence[str | Path]) -> str:
+    """`command` for a message: the program and its arguments up to the first option."""
+    words = [str(part) for part in command[1:]]
+    module = words[:2] if words[:1] == ["-m"] else []
+    arguments = takewhile(lambda word: not word.startswith("-"), words[len(module) :])
+    return " ".join([Path(command[0]).name, *module, *arguments])

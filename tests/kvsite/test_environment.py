@@ -38,10 +38,10 @@ def pip_calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """What pip is asked to do; a download brings the right wheel."""
     calls: Calls = []
 
-    def pip(stage: Stage, verb: str, *arguments: Any, watch: Path) -> None:
+    def pip(stage: Stage, verb: str, *arguments: Any, **_: Any) -> None:
         calls.append(verb)
         if verb == "download":
-            (watch / "thing-1.0-py3-none-any.whl").write_bytes(WHEEL)
+            (arguments[-1] / "thing-1.0-py3-none-any.whl").write_bytes(WHEEL)
 
     monkeypatch.setattr(environment, "pip", pip)
     return calls
@@ -90,8 +90,8 @@ def test_corrupt_kept_wheel_is_fetched_again(
 def test_failed_download_keeps_nothing_and_can_be_repeated(
     checkout: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
 ) -> None:
-    def failing(stage: Stage, verb: str, *arguments: Any, watch: Path) -> None:
-        (watch / "half.whl").touch()
+    def failing(stage: Stage, verb: str, *arguments: Any, **_: Any) -> None:
+        (arguments[-1] / "half.whl").touch()
         raise Failure("no network")
 
     with monkeypatch.context() as patch:
@@ -170,7 +170,7 @@ def test_torch_comes_from_pip_as_cpu_build_and_is_kept(
     asked: list[tuple[str, str]] = []
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr(
-        environment, "pip", lambda stage, verb, what, *_, watch: asked.append((verb, what))
+        environment, "pip", lambda stage, verb, what, *_, **__: asked.append((verb, what))
     )
     environment.set_up_torch()
     environment.set_up_torch()
@@ -259,7 +259,8 @@ def test_npm_runs_once(tmp_path: Path, fake_npm: Callable[[str], None]) -> None:
     environment.set_up_node()
     environment.set_up_node()
     (call,) = (tmp_path / "calls").read_text().splitlines()
-    assert call.startswith("ci --ignore-scripts --prefer-offline --cache")
+    assert call.startswith("ci ")
+    assert "--ignore-scripts" in call
 
 
 def test_failing_npm_is_explained_and_leaves_no_stamp(

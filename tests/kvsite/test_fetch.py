@@ -183,8 +183,8 @@ def archive(files: dict[str, bytes]) -> bytes:
 @pytest.fixture
 def pip_gives(monkeypatch: pytest.MonkeyPatch) -> Any:
     def give(content: bytes) -> None:
-        def pip(stage: Stage, verb: str, *arguments: Any, watch: Path) -> None:
-            (watch / "carrier-1.0-py3-none-any.whl").write_bytes(content)
+        def pip(stage: Stage, verb: str, *arguments: Any) -> None:
+            (arguments[-1] / "carrier-1.0-py3-none-any.whl").write_bytes(content)
 
         monkeypatch.setattr(fetch, "pip", pip)
 

@@ -45,11 +45,15 @@ def test_failing_stage_says_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_failing_child_shows_the_end_of_its_output(tmp_path: Path) -> None:
-    script = "import sys; print('first'); [print(i) for i in range(50)]; sys.exit('the reason')"
+    script = "import sys; print('first'); [print(i) for i in range(50)];"
+    script += "print('WARNING: beside the point'); sys.exit('the reason')"
+    command = [sys.executable, "-c", script]
     with pytest.raises(Failure, match="ended with code 1") as failure:
-        run(Stage("x", io.StringIO()), [sys.executable, "-c", script], watch=tmp_path)
-    assert "  | the reason" in str(failure.value)
-    assert "| first" not in str(failure.value)
+        run(Stage("x", io.StringIO()), command, watch=tmp_path, advice="Plug it in.")
+    assert str(failure.value).startswith(
+        f"`{Path(sys.executable).name}` ended with code 1:\n  | 36\n  | 37\n"
+    )
+    assert str(failure.value).endswith("  | the reason\nPlug it in.")
 
 
 def test_child_gets_the_environment(tmp_path: Path) -> None:
