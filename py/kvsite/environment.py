@@ -99,8 +99,7 @@ def _create_venv(current: Stage) -> None:
 
 def _kept_wheels(lock: Path, current: Stage) -> Path:
     """The cache folder with all wheels of `lock` for this Python; downloaded when missing."""
-    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
-    kept = cache_folder() / "wheels" / f"{digest([lock])[:16]}-{tag}"
+    kept = _wheel_folder(digest([lock])[:16])
     if kept.exists() and (bad := _corrupt_wheel(kept, lock)):
         current.note(f"{bad} is corrupt: folder deleted, fetching it again")
         shutil.rmtree(kept)
@@ -111,6 +110,12 @@ def _kept_wheels(lock: Path, current: Stage) -> Path:
             pip(current, "download", *options, "--dest", folder, advice=ADVICE.format("pip"))
         current.note(f"downloaded {megabytes(folder_bytes(kept))}")
     return kept
+
+
+def _wheel_folder(name: str) -> Path:
+    # Down to the patch version, since markers such as `python_full_version < "3.11.5"` count.
+    tag = f"{sys.implementation.name}-{platform.python_version()}-{sysconfig.get_platform()}"
+    return cache_folder() / "wheels" / f"{name}-{tag}"
 
 
 def _corrupt_wheel(folder: Path, lock: Path) -> Path | None:
@@ -174,8 +179,7 @@ def set_up_torch() -> None:
 def _torch_by_pip(current: Stage) -> None:
     """From wherever pip is configured to look; only the CPU build ends in `+cpu` on Linux."""
     requirement = f"torch=={TORCH}+cpu" if sys.platform == "linux" else f"torch=={TORCH}"
-    tag = f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"
-    kept = cache_folder() / "wheels" / f"torch-{TORCH}-{tag}"
+    kept = _wheel_folder(f"torch-{TORCH}")
     if not kept.exists():
         with new_folder(kept, "") as folder:
             options: Command = ["--no-deps", "--only-binary=:all:", "--dest", folder]

