@@ -76,12 +76,12 @@ def _compile(source: str, filename: str) -> list[CodeType]:
     """The statements and, where the cell ends with one, the last expression by itself."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = compile(source, filename, "exec", flags | ast.PyCF_ONLY_AST)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        codes = [compile(tree, filename, "exec", flags, dont_inherit=True)]
+        codes = [compile(tree, filename, "exec", flags)]
         if last is not None:
             expression = ast.Expression(last.value)
-            codes.append(compile(expression, filename, "eval", flags, dont_inherit=True))
+            codes.append(compile(expression, filename, "eval", flags))
     except SyntaxError as error:
         # The compiler's later passes ('return' outside function) look for the line in a file.
         if error.text is None and error.lineno is not None:

@@ -53,5 +53,8 @@ export class CellOutput {
       }
     }
     this.element.hidden = this.element.childElementCount === 0;
+    if (this.element.querySelector("[data-kind=error]")) {
+      this.element.scrollTop = this.element.scrollHeight; // the error stands at the end
+    }
   }
 }

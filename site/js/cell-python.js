@@ -1,13 +1,9 @@
 // The page's side of the cells' Python: a worker that is started when needed and thrown away to stop.
 
 /**
- * @typedef {object} PythonConfig
- * @property {string} runtimeUrl folder with Pyodide, ending in "/"
- * @property {{url: string, bytes: number}[]} archives Python modules to unpack
- * @property {string[]} packages to load from the runtime's folder, such as ["numpy"]
- *
+ * @typedef {import("./python.js").PythonConfig} PythonConfig
  * @typedef {import("./cell-output.js").OutputKind} OutputKind
- * @typedef {{type: "progress", stage: string, loaded?: number, total?: number}} ProgressMessage
+ * @typedef {{type: "progress"} & import("./python.js").Progress} ProgressMessage
  * @typedef {{type: "ready"}} ReadyMessage
  * @typedef {{type: "failed", message: string}} FailedMessage
  * @typedef {{type: "output", id: number, kind: OutputKind, text: string}} OutputMessage
@@ -72,7 +68,7 @@ export class CellPython {
         this.#receive({ type: "failed", message });
       }
     });
-    worker.postMessage({ type: "init", epoch, ...this.#config });
+    worker.postMessage({ type: "init", epoch, python: this.#config });
     return worker;
   }
 }

@@ -49,7 +49,8 @@ export class CellsBar {
 
   /** @param {{stage: string, loaded?: number, total?: number}} progress loaded, total in bytes */
   progress({ stage, loaded = 0, total = 0 }) {
-    this.#show(total ? `${stage} ${megabytes(loaded)} of ${megabytes(total)} MB` : stage);
+    const bytes = total ? ` Python ${megabytes(loaded)} of ${megabytes(total)} MB` : "";
+    this.#show(stage + bytes);
     if (stage !== this.#stage) {
       this.#stage = stage;
       this.#announcer.textContent = stage;

@@ -1,6 +1,6 @@
 // Runs the cells' Python. The page starts this worker with the first run and ends it to stop one.
 //
-// In:  {type: "init", epoch, runtimeUrl, archives, packages}, then {type: "run", id, number, source}
+// In:  {type: "init", epoch, python}, then {type: "run", id, number, source}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
 //      and for a run {id}: "output" {kind, text}, "done" {value, error}, "crashed" {message}
 
@@ -27,7 +27,9 @@ let starting = Promise.resolve();
 self.addEventListener("message", async ({ data }) => {
   if (data.type === "init") {
     epoch = data.epoch;
-    starting = start(data).catch((error) => send({ type: "failed", message: reason(error) }));
+    starting = start(data.python).catch((error) =>
+      send({ type: "failed", message: reason(error) }),
+    );
     return;
   }
   const python = await starting;
@@ -37,13 +39,11 @@ self.addEventListener("message", async ({ data }) => {
 });
 
 /**
- * @param {import("./cell-python.js").PythonConfig} config
+ * @param {import("./python.js").PythonConfig} config
  * @returns {Promise<Python>}
  */
-async function start({ runtimeUrl, archives, packages }) {
-  const pyodide = await startPython({ runtimeUrl, archives, packages }, (progress) =>
-    send({ type: "progress", ...progress }),
-  );
+async function start(config) {
+  const pyodide = await startPython(config, (progress) => send({ type: "progress", ...progress }));
   self.addEventListener("unhandledrejection", (event) => reportCrash(pyodide, event.reason));
   // input() is then an EOFError; it would look for the page's prompt() otherwise.
   pyodide.setStdin({ stdin: () => null });
@@ -54,8 +54,8 @@ async function start({ runtimeUrl, archives, packages }) {
   /** @param {string} source */
   const loadImports = async (source) => {
     await pyodide.loadPackagesFromImports(source, {
-      messageCallback: (stage) => send({ type: "progress", stage }),
-      errorCallback: (text) =>
+      messageCallback: (/** @type {string} */ stage) => send({ type: "progress", stage }),
+      errorCallback: (/** @type {string} */ text) =>
         send({ type: "output", id: runId, kind: "stderr", text: `${text}\n` }),
     });
   };
@@ -84,7 +84,7 @@ async function run({ runner, loadImports }, { id, number, source }) {
  * A stack overflow within Pyodide surfaces here and not in the run that caused it, whose promise
  * then never settles. Other unhandled rejections leave Python alive and are no business of ours.
  *
- * @param {import("pyodide").PyodideAPI} pyodide
+ * @param {import("./python.js").Pyodide} pyodide
  * @param {unknown} error
  */
 function reportCrash(pyodide, error) {
