@@ -53,13 +53,7 @@ def set_up_python(group: Group) -> None:
             (VENV / f".installed-{stale}").unlink(missing_ok=True)
         lock = REQUIREMENTS / f"{group}.txt"
         kept = _kept_wheels(lock, current)
-        offline: Command = [
-            "--no-index",
-            "--find-links",
-            kept,
-            "--require-hashes",
-            "--only-binary=:all:",
-        ]
+        offline = ["--no-index", f"--find-links={kept}", "--require-hashes", "--only-binary=:all:"]
         pip(current, "install", "--requirement", lock, *offline, watch=VENV)
         for covered in {"site", group}:  # test.txt holds all of site.txt
             (VENV / f".installed-{covered}").write_text(_installed_from(covered))

@@ -260,10 +260,13 @@ def test_no_free_port_is_explained(dist: Path) -> None:
             open_server(dist, first.server_port)
 
 
+# Interrupts are ignored by what a shell starts in the background, so ask for them.
 SERVE = """
+import signal
 import sys
 from pathlib import Path
 import kvsite.cli as cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
 cli.DIST = Path(sys.argv[1])
 cli.VERBS["serve"] = cli.Verb(cli.serve, "", group=None)
 cli.build = lambda args: 0
