@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 PYTHON_STARTS = 120_000  # ms at most, on a slow machine; nothing here measures time
 
@@ -58,6 +58,8 @@ class Cells:
 
 @pytest.fixture
 def cells(page: Page, site_url: str) -> Cells:
+    # On a narrow window the lab waits for a click with its own Python.
+    page.set_viewport_size({"width": 600, "height": 800})
     page.goto(site_url)
     cells = Cells(page)
     expect(cells.button("Run all")).to_be_visible()
@@ -313,3 +315,50 @@ def test_print_shows_the_edited_code_and_hides_the_buttons(cells: Cells) -> None
     expect(cells.output(1)).to_have_text("on paper\n")
     expect(cells.cell(1).locator(".cm-editor")).to_be_hidden()
     expect(cells.root.locator("button:visible")).to_have_count(0)
+
+
+def test_loading_shows_bytes_and_can_be_stopped(cells: Cells) -> None:
+    held: list[Route] = []
+    cells.page.route("**/*.wasm", lambda route: held.append(route))
+    cells.button("Run cell 1").click()
+    expect(cells.status).to_have_text(re.compile(r"downloading Python \d+\.\d of \d+\.\d MB"))
+    cells.expect_said(1, "waiting for Python")
+    cells.button("Stop").click()
+    cells.expect_state(1, "stopped")
+    cells.page.unroute_all(behavior="ignoreErrors")
+    assert cells.run(2, "'runs'") == "'runs'"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("**/pyodide.asm.wasm", "pyodide.asm.wasm: Failed to fetch"),
+        ("**/cells-worker*.js", "could not be loaded"),
+    ],
+)
+def test_a_failed_start_says_what_failed_and_retry_runs_what_waited(
+    cells: Cells, page_errors: list[str], url: str, reason: str
+) -> None:
+    cells.page.route(url, lambda route: route.abort())
+    cells.button("Run all").click()
+    expect(cells.status).to_contain_text("Python didn't start: ", timeout=PYTHON_STARTS)
+    expect(cells.status).to_contain_text(reason)
+    cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
+    cells.write(1, "'typed meanwhile'")
+    page_errors.clear()
+    cells.page.unroute(url)
+    cells.button("Retry").click()
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]")
+    expect(cells.output(1)).to_have_text("'typed meanwhile'")
+    expect(cells.button("Retry")).to_be_hidden()
+
+
+def test_a_crash_of_python_ends_the_run_and_the_next_one_starts_anew(
+    cells: Cells, page_errors: list[str]
+) -> None:
+    source = "class Loop:\n    def __repr__(self): return repr(self)\nLoop()"
+    crashed = cells.run(2, source, "stopped")
+    assert crashed.startswith("Python crashed: ")
+    expect(cells.status).to_contain_text("Cell 2 crashed Python. Variables are lost")
+    page_errors.clear()
+    assert cells.run(2, "'runs'") == "'runs'"
