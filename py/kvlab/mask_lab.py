@@ -20,6 +20,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from kvlab.controls import style
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
 from kvproof import MaskReport, report
@@ -30,7 +31,7 @@ DTYPES = ["float32", "float64"]
 DEFAULT = {"n_past": 4, "n_new": 2, "dtype": "float64"}
 
 CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden"]
-CELL_MARKS = ["dot", "dot", "dash", "x"]
+CELL_MARKS = ["circle", "circle", "dash", "x"]
 MARK_COLOURS = ["mark", "mark", "mark-future", "mark"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
@@ -61,7 +62,7 @@ class MaskLab:
         self._masks = {"offset": _MaskFigure(), "top-left": _MaskFigure()}
         self._errors = _ErrorFigure()
         self._texts = ColumnDataSource(name="texts")
-        models = {name: control.get_root() for name, control in self._controls.items()}
+        models = {name: style(control.get_root()) for name, control in self._controls.items()}
         self.roots: dict[str, Model] = {
             **models,
             **{f"{name}-mask": mask.figure for name, mask in self._masks.items()},

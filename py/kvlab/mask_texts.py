@@ -58,10 +58,10 @@ def _offset_summary(result: MaskReport) -> str:
     opened = int(mask.sum())
     history = f"all {result.n_past} cached keys and " if result.n_past else ""
     future = mask.size - opened
-    hidden = f"; {future} in the chunk's own future stay hidden" if future else "; none is hidden"
+    hidden = f"the other {future} lie in the chunk's own future" if future else "none is hidden"
     return (
         f"With P = {result.n_past} and C = {result.n_new}, each new query reads {history}the chunk "
-        f"up to itself: {opened} of {mask.size} cells are open{hidden}."
+        f"up to itself: {opened} of {mask.size} cells are open, {hidden}."
     )
 
 
@@ -79,17 +79,17 @@ def _errors_summary(result: MaskReport) -> str:
     floor = result.rounding_floor
     right, wrong = result.offset, result.top_left
     against = (
-        "not a single bit"
+        "equal to the last bit"
         if right.max_abs_error == 0
-        else f"{number(right.max_abs_error)}, {right.max_abs_error / floor:.1f} times the floor"
+        else f"off by {number(right.max_abs_error)}, {right.max_abs_error / floor:.1f} times the floor"
     )
     ending = (
         "the top-left mask is the same mask here."
         if result.n_past == 0
-        else f"with the top-left mask {number(wrong.max_abs_error)}, yet "
+        else f"with the top-left mask they are off by {number(wrong.max_abs_error)}, yet "
         f"{wrong.argmax_agreement:.0%} of the rows keep their most likely token."
     )
     return (
-        f"Rounding floor of {result.dtype}: {floor:.1e}. With the offset mask the logits are off "
-        f"by {against}; {ending}"
+        f"Rounding floor of {result.dtype}: {floor:.1e}. With the offset mask the logits are "
+        f"{against}; {ending}"
     )

@@ -21,10 +21,6 @@ LIGHT = {
     "wrongly-hidden": "#c8501e",
     "mark": "#ffffff",
     "mark-future": "#78828e",
-    "code-keyword": "#8a2da5",
-    "code-string": "#1a6e3c",
-    "code-number": "#a04a00",
-    "code-comment": "#66707c",
 }
 
 DARK = {
@@ -41,10 +37,6 @@ DARK = {
     "wrongly-hidden": "#ef7f4a",
     "mark": "#10141a",
     "mark-future": "#78828f",
-    "code-keyword": "#d3a0ee",
-    "code-string": "#8fd3a3",
-    "code-number": "#f0b072",
-    "code-comment": "#949eab",
 }
 
 

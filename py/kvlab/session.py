@@ -1,20 +1,17 @@
 """A lab as a document: one Panel/Bokeh document whose changing properties can be read as a whole.
 
-The same code runs twice.  At build time it fills the table of prebuilt states, in the browser's
-worker it answers the sliders.  Both documents get the same model IDs, so the page applies either
-answer to the one document that it shows.
+The same code runs twice.  At build time it fills the table of prebuilt states; in the browser's
+worker it answers the sliders.  Both give a state as the values of all outputs in the same order,
+so the page applies either to the one document that it shows.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-import bokeh.util.serialization
 from bokeh.document import Document
 from bokeh.embed.util import standalone_docs_json_and_render_items
 from bokeh.model import Model
-
-FIRST_MODEL_ID = 1000
 
 
 class Lab(Protocol):
@@ -27,6 +24,11 @@ class Lab(Protocol):
     outputs: dict[str, tuple[Model, str]]
     """Name of an output -> a model and a property that depends on the controls."""
 
+    @property
+    def initial(self) -> dict[str, Any]:
+        """Control values at the start."""
+        ...
+
     def states(self) -> Iterator[dict[str, Any]]:
         """All combinations of control values."""
         ...
@@ -36,9 +38,6 @@ class Session:
     """One document with one lab in it."""
 
     def __init__(self, make_lab: type[Lab]) -> None:
-        # Model IDs are a counter.  Starting it at the same number before the same code runs
-        # gives the prebuilt and the live document equal IDs.
-        bokeh.util.serialization._simple_id = FIRST_MODEL_ID
         self.lab = make_lab()
         self.document = Document()
         for name, root in self.lab.roots.items():
@@ -64,7 +63,7 @@ class Session:
 
     def description(self) -> dict[str, Any]:
         """The document and the names of its controls and outputs, ready for JSON."""
-        docs, items = standalone_docs_json_and_render_items(
+        docs, _ = standalone_docs_json_and_render_items(
             self.document.roots, suppress_callback_warning=True
         )
         [doc] = docs.values()
@@ -88,7 +87,5 @@ def state_table(session: Session) -> dict[str, Any]:
     for values in session.lab.states():
         session.set(values)
         key = ",".join(str(values[name]) for name in session.lab.widgets)
-        states[key] = [
-            pool.setdefault(json.dumps(value), len(pool)) for value in session.state()
-        ]
+        states[key] = [pool.setdefault(json.dumps(value), len(pool)) for value in session.state()]
     return {"states": states, "pool": [json.loads(value) for value in pool]}

@@ -25,7 +25,8 @@ def layer_norm(x: FloatArray, norm: Norm) -> FloatArray:
     """LayerNorm over the last axis (Ba, Kiros, Hinton 2016), eps = 1e-5: (..., W) -> (..., W)."""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = (centred * centred).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + NORM_EPS) * norm.gain + norm.bias
+    normed: FloatArray = centred / np.sqrt(variance + NORM_EPS) * norm.gain + norm.bias
+    return normed
 
 
 def project_qkv(
@@ -62,8 +63,9 @@ def scaled_dot_product_attention(
     # A Python float: a NumPy scalar would promote float32 to float64 under NumPy 2.
     scores = q @ k.swapaxes(-1, -2) * (1.0 / math.sqrt(q.shape[-1]))  # (..., Tq, Tk)
     scores = np.where(visible, scores, -math.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return (weights / weights.sum(axis=-1, keepdims=True)) @ v
+    weights: FloatArray = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights @ v
 
 
 def merge_heads(x: FloatArray, attention: Attention) -> FloatArray:

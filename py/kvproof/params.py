@@ -150,10 +150,10 @@ def float_dtype(dtype: DTypeLike) -> np.dtype[np.floating]:
     Raises:
         ValueError: any other dtype.
     """
-    resolved = np.dtype(dtype)
-    if resolved not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype must be float32 or float64, got {resolved}")
-    return resolved
+    for supported in (np.dtype(np.float32), np.dtype(np.float64)):
+        if np.dtype(dtype) == supported:
+            return supported
+    raise ValueError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
 
 
 def params_from_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) -> Params:

@@ -18,7 +18,7 @@ from kvsite.stamps import digest, is_fresh, new_folder
 WASM = BUILD / "wasm"
 HERE = Path(__file__).parent
 
-# What the lab imports. Panel asks for more at installation (pandas, tornado, ...) and never uses it.
+# What the lab imports. Panel installs more (pandas, tornado, ...) that it never uses here.
 DISTRIBUTIONS = (
     "bokeh",
     "panel",

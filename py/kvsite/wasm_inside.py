@@ -9,7 +9,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterable
-from importlib._bootstrap_external import _code_to_hash_pyc  # type: ignore[import-not-found]
+from importlib._bootstrap_external import _code_to_hash_pyc  # type: ignore[attr-defined]
 from pathlib import Path
 from types import ModuleType
 
@@ -37,11 +37,8 @@ def write_packages_archive(sources: str, target: str) -> int:
     """
     root = Path(sources)
     paths = {path for module in list(sys.modules.values()) if (path := _source_path(module))}
-    modules = [
-        (f"{shown.with_suffix('.pyc')}", _byte_code(path, shown))
-        for path in paths
-        if path.is_relative_to(root) and (shown := path.relative_to(root))
-    ]
+    names = [path.relative_to(root) for path in paths if path.is_relative_to(root)]
+    modules = [(f"{name.with_suffix('.pyc')}", _byte_code(root / name, name)) for name in names]
     data_files = [
         (f"{path.relative_to(root)}", path.read_bytes())
         for path in root.rglob("*")
@@ -72,9 +69,8 @@ def write_lab_data(target: str) -> int:
     from kvlab.session import Session, state_table
 
     session = Session(MaskLab)
-    description = session.description()
-    table = state_table(session)
-    data = {"description": description, "initial": session.lab.initial, "table": table}
+    data = {"description": session.description(), "initial": session.lab.initial}
+    data["table"] = table = state_table(session)
     Path(target).write_text(json.dumps(data, separators=(",", ":"), allow_nan=False))
     return len(table["states"])
 

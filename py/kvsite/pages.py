@@ -1,0 +1,214 @@
+"""Render the site into ``dist``: pages, scripts, styles, figures and downloads.
+
+Assets get names with a hash of their content, so that a host may tell browsers to keep them.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import bokeh
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from kvlab.cells import load_cells
+from kvlab.palette import DARK, LIGHT
+from kvsite.bundle import bundle_scripts
+from kvsite.fetch import CORE_FILES
+from kvsite.notebook import NOTEBOOK, render_notebook
+from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
+from kvsite.stages import folder_bytes, megabytes, stage
+from kvsite.stamps import STAMP, digest, is_fresh, new_folder
+from kvsite.timing import RESULTS, load_results, timing_figure, timing_rows
+from kvsite.wasm import WASM
+
+SITE = ROOT / "site"
+BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
+
+
+def site_digest() -> str:
+    """Digest of all that the site is made from."""
+    locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
+    return digest([SITE, PY, *locks, NOTEBOOK, RESULTS, RUNTIME / STAMP, WASM / STAMP])
+
+
+def build_site() -> Path:
+    """Make ``dist`` complete and current.
+
+    Raises:
+        Failure: the scripts can't be bundled, or the notebook is missing.
+    """
+    made_from = site_digest()
+    if is_fresh(DIST, made_from):
+        return DIST
+    with stage("pages") as current:
+        with new_folder(DIST, made_from) as folder:
+            Site(folder).build()
+            n_bytes = folder_bytes(folder)
+        current.note(f"rendered, {megabytes(n_bytes)}")
+    return DIST
+
+
+class Site:
+    """One build into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._assets: dict[str, str] = {}
+        self._templates = Environment(
+            loader=FileSystemLoader(SITE / "templates"),
+            autoescape=True,
+            trim_blocks=False,
+            undefined=StrictUndefined,
+        )
+
+    def build(self) -> None:
+        """Write everything."""
+        shutil.copytree(RUNTIME, self._folder / "runtime", ignore=shutil.ignore_patterns(STAMP))
+        self._add_assets()
+        self._add_downloads()
+        self._write_index()
+        self._write_notebook()
+        self._write_not_found()
+        (self._folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
+
+    def _add_assets(self) -> None:
+        for file in bundle_scripts(SITE / "js", self._folder / "assets"):
+            self._assets[f"{file.name.split('.')[0]}.js"] = f"assets/{file.name}"
+        scripts = Path(bokeh.__file__).parent / "server" / "static" / "js"
+        files = [
+            *(scripts / name for name in BOKEH_SCRIPTS),
+            *(path for path in sorted(WASM.iterdir()) if path.name != STAMP),
+            SITE / "favicon.svg",
+        ]
+        for path in files:
+            self._add_asset(path.name, path.read_bytes())
+        styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
+        self._add_asset("style.css", "\n".join([colour_variables(), *styles]).encode())
+
+    def _add_asset(self, name: str, content: bytes) -> None:
+        stem, dot, suffix = name.rpartition(".")
+        hashed = f"assets/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{suffix}"
+        (self._folder / hashed).write_bytes(content)
+        self._assets[name] = hashed
+
+    def _add_downloads(self) -> None:
+        downloads = self._folder / "downloads"
+        downloads.mkdir()
+        for path in (NOTEBOOK, RESULTS):
+            shutil.copyfile(path, downloads / path.name)
+
+    def _python(
+        self, archives: list[str], packages: list[str], snapshot: str = ""
+    ) -> dict[str, Any]:
+        """A PythonConfig of site/js/python.js."""
+        runtime = self._folder / "runtime"
+        wheels = [path.name for path in runtime.glob("*.whl")]
+        return {
+            "runtimeUrl": "runtime/",
+            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], *wheels)},
+            "archives": [self._file(name) for name in archives],
+            "packages": packages,
+            "snapshot": self._file(snapshot) if snapshot else None,
+        }
+
+    def _file(self, name: str) -> dict[str, Any]:
+        url = self._assets[name]
+        return {"url": url, "bytes": (self._folder / url).stat().st_size}
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "lab": {
+                "dataUrl": self._assets["mask_lab.json"],
+                "workerUrl": self._assets["lab-worker.js"],
+                "python": self._python(["packages.zip", "kvproof.zip"], ["numpy"]),
+            },
+            "cells": {
+                "workerUrl": self._assets["cells-worker.js"],
+                "python": self._python(["kvproof.zip"], ["numpy"]),
+            },
+        }
+
+    def _write_index(self) -> None:
+        results = load_results()
+        lab = default_state(json.loads((WASM / "mask_lab.json").read_text()))
+        context = {
+            **lab,
+            "results": results,
+            "timings": timing_rows(results),
+            "timing_figure": timing_figure(results),
+            "cells": [asdict(cell) for cell in load_cells(SITE / "cells")],
+        }
+        source = (SITE / "pages" / "en" / "index.md").read_text()
+        front, content = self._markdown(source, context)
+        self._write_page("index.html", **front, content=Markup(content), config=self._config())
+
+    def _markdown(self, source: str, context: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Front matter and HTML of a page.
+
+        Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
+        replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.
+        """
+        parser = MarkdownIt("commonmark", {"html": True}).use(front_matter_plugin)
+        filled = self._templates.from_string(source).render(context)
+        [matter] = [t for t in parser.parse(filled) if t.type == "front_matter"]
+
+        def part(match: re.Match[str]) -> str:
+            return self._templates.get_template(f"{match[1]}.html.j2").render(context)
+
+        html = re.sub(r"<!-- part: (\w+) -->", part, parser.render(filled))
+        return front_matter(matter.content), html
+
+    def _write_notebook(self) -> None:
+        content = self._templates.get_template("notebook.html.j2").render(body=render_notebook())
+        self._write_page(
+            "notebook.html",
+            title="The notebook: a KV cache in PyTorch, checked and timed",
+            description="Executed: decoder, equivalence matrix, broken variants, CPU times.",
+            content=Markup(content),
+            config=None,
+        )
+
+    def _write_not_found(self) -> None:
+        self._write_page(
+            "404.html",
+            title="Not here",
+            description="This page doesn't exist.",
+            content=Markup(self._templates.get_template("not_found.html.j2").render()),
+            config=None,
+        )
+
+    def _write_page(self, name: str, **context: Any) -> None:
+        page = self._templates.get_template("page.html.j2").render(**context, assets=self._assets)
+        (self._folder / name).write_text(page)
+
+
+def default_state(lab: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows before any script runs: the lab's outputs and read-outs at the start."""
+    table = lab["table"]
+    key = ",".join(str(value) for value in lab["initial"].values())
+    values = (table["pool"][index] for index in table["states"][key])
+    outputs = dict(zip(lab["description"]["outputs"], values, strict=True))
+    texts = outputs["texts"]
+    readouts = {
+        key: {"text": text, "value": value}
+        for key, text, value in zip(texts["key"], texts["text"], texts["value"], strict=True)
+    }
+    return {"outputs": outputs, "readouts": readouts}
+
+
+def front_matter(text: str) -> dict[str, str]:
+    """The page's ``key: value`` lines."""
+    return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def colour_variables() -> str:
+    """The palette as CSS variables for light and dark."""
+    lines = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
+    return "\n".join([":root {", "  color-scheme: light dark;", *lines, "}"])

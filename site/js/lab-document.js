@@ -1,0 +1,112 @@
+// The lab's Bokeh document on the page: its controls, its outputs, and its colours.
+
+/**
+ * @typedef {import("./lab-python.js").Values} Values
+ * @typedef {import("./lab-python.js").State} State
+ * @typedef {{id: string, attr: string}} Property a model's property
+ *
+ * @typedef {object} Description kvlab.session.Session.description()
+ * @property {object} document
+ * @property {Record<string, string>} roots place on the page to model ID
+ * @property {Record<string, Property>} widgets
+ * @property {Record<string, Property>} outputs
+ *
+ * @typedef {any} Model a BokehJS model
+ */
+
+/** The global that the BokehJS scripts define. @type {any} */
+const { Bokeh } = window;
+
+export class LabDocument {
+  /** @type {Map<string, [Model, string]>} */
+  #widgets;
+  /** @type {[string, Model, string][]} */
+  #outputs;
+  #document;
+
+  /**
+   * Draws the document's roots into the elements with the IDs `lab-<root name>`.
+   *
+   * @param {Description} description
+   */
+  static async show(description) {
+    const roots = Object.entries(description.roots)
+      .map(([name, id]) => [id, `lab-${name}`])
+      .filter(([, element]) => document.getElementById(element));
+    for (const [, element] of roots) {
+      document.getElementById(element)?.replaceChildren(); // the static picture
+    }
+    const [view] = await Bokeh.embed.embed_items({ lab: description.document }, [
+      { docid: "lab", roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
+    ]);
+    return new LabDocument(view.roots[0].model.document, description);
+  }
+
+  /**
+   * @param {any} bokehDocument
+   * @param {Description} description
+   */
+  constructor(bokehDocument, { widgets, outputs }) {
+    this.#document = bokehDocument;
+    /** @param {Property} property @returns {[Model, string]} */
+    const find = ({ id, attr }) => [bokehDocument.get_model_by_id(id), attr];
+    this.#widgets = new Map(Object.entries(widgets).map(([name, p]) => [name, find(p)]));
+    this.#outputs = Object.entries(outputs).map(([name, p]) => [name, ...find(p)]);
+  }
+
+  /** @returns {Values} */
+  get values() {
+    return Object.fromEntries(
+      [...this.#widgets].map(([name, [model, attr]]) => [name, model[attr]]),
+    );
+  }
+
+  /** @param {() => void} changed */
+  onControls(changed) {
+    for (const [model, attr] of this.#widgets.values()) {
+      model.properties[attr].change.connect(changed);
+    }
+  }
+
+  /**
+   * Sets all outputs, in place: replacing models would leak them.
+   *
+   * @param {State} state
+   */
+  apply(state) {
+    for (const [index, [, model, attr]] of this.#outputs.entries()) {
+      if (model[attr] !== state[index]) {
+        model[attr] = state[index];
+      }
+    }
+  }
+
+  /** @param {State} state @param {string} name */
+  output(state, name) {
+    return /** @type {any} */ (state[this.#outputs.findIndex(([output]) => output === name)]);
+  }
+
+  /** Colours each model by the concepts noted in its tags (see kvlab.palette.themed). */
+  recolour() {
+    for (const model of this.#document._all_models.values()) {
+      for (const tag of model.tags) {
+        for (const [attr, concepts] of Object.entries(tag)) {
+          model[attr] = Array.isArray(concepts) ? concepts.map(colour) : colour(concepts);
+        }
+      }
+    }
+  }
+}
+
+/**
+ * The present colour of a concept, as the style sheet defines it for light and dark.
+ *
+ * @param {string} concept
+ */
+function colour(concept) {
+  const probe = document.body.appendChild(document.createElement("span"));
+  probe.style.color = `var(--${concept})`;
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

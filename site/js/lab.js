@@ -1,0 +1,187 @@
+// The mask lab on the page: prebuilt states first, Python's answers as soon as it is there.
+
+import { LabDocument } from "./lab-document.js";
+import { LabPython } from "./lab-python.js";
+import { showTables } from "./lab-tables.js";
+
+/**
+ * @typedef {import("./lab-python.js").Values} Values
+ * @typedef {import("./lab-python.js").State} State
+ * @typedef {{states: Record<string, number[]>, pool: unknown[]}} Table
+ *   control values joined by commas -> for each output, where its value is in the pool
+ * @typedef {{key: string[], text: string[], value: string[]}} Texts
+ *
+ * @typedef {object} LabConfig
+ * @property {string} dataUrl
+ * @property {string} workerUrl
+ * @property {import("./python.js").PythonConfig} python
+ */
+
+/** @param {LabConfig} config */
+export async function startLab(config) {
+  const response = await fetch(config.dataUrl);
+  if (!response.ok) {
+    throw new Error(`the table of prebuilt states can't be loaded (${response.status})`);
+  }
+  const { description, table } = await response.json();
+  return new Lab(config, await LabDocument.show(description), table);
+}
+
+class Lab {
+  #document;
+  #table;
+  #python;
+  #live = false;
+  #status = new Status(() => this.startPython());
+
+  /**
+   * @param {LabConfig} config
+   * @param {LabDocument} labDocument
+   * @param {Table} table
+   */
+  constructor(config, labDocument, table) {
+    this.#document = labDocument;
+    this.#table = table;
+    this.#python = new LabPython(config.workerUrl, config.python, {
+      progress: (progress) => this.#status.loading(progress),
+      ready: () => this.#python.ask(this.#document.values),
+      failed: (message) => this.#failed(message),
+      state: (values, state) => this.#answered(values, state),
+    });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", () => this.#document.recolour());
+    this.#document.recolour();
+    this.#document.onControls(() => this.#moved());
+    this.#show(this.#prebuilt(this.#document.values));
+    this.#status.prebuilt();
+  }
+
+  startPython() {
+    this.#status.loading({ stage: "downloading" });
+    this.#python.start();
+  }
+
+  #moved() {
+    if (this.#live) {
+      this.#python.ask(this.#document.values);
+    } else {
+      this.#show(this.#prebuilt(this.#document.values));
+    }
+  }
+
+  /** @param {Values} values @param {State} state */
+  #answered(values, state) {
+    if (!this.#live) {
+      this.#live = true;
+      const same = JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
+      this.#status.live(same);
+    }
+    this.#show(state);
+    if (JSON.stringify(values) !== JSON.stringify(this.#document.values)) {
+      this.#python.ask(this.#document.values); // moved while Python was starting
+    }
+  }
+
+  /** @param {string} message */
+  #failed(message) {
+    this.#live = false;
+    this.#show(this.#prebuilt(this.#document.values));
+    this.#status.failed(message);
+  }
+
+  /** @param {Values} values @returns {State} */
+  #prebuilt(values) {
+    const { states, pool } = this.#table;
+    return states[Object.values(values).join(",")].map((index) => pool[index]);
+  }
+
+  /** @param {State} state */
+  #show(state) {
+    this.#document.apply(state);
+    showTexts(this.#document.output(state, "texts"));
+    showTables((name) => this.#document.output(state, name));
+  }
+}
+
+/** @param {Texts} texts */
+function showTexts({ key, text, value }) {
+  for (const [index, name] of key.entries()) {
+    for (const element of document.querySelectorAll(`[data-readout="${name}"]`)) {
+      element.textContent = text[index];
+      if (value[index]) {
+        element.setAttribute("data-value", value[index]);
+      }
+    }
+  }
+}
+
+/** Says where the numbers come from. */
+class Status {
+  #line = byId("runtime-status");
+  #progress = /** @type {HTMLProgressElement} */ (byId("runtime-progress"));
+  #button = byId("runtime-button");
+
+  /** @param {() => void} start */
+  constructor(start) {
+    this.#button.addEventListener("click", start);
+  }
+
+  prebuilt() {
+    this.#set("prebuilt", "Prebuilt: these numbers were computed when the page was built.");
+    this.#button.textContent = "Start Python here";
+    this.#button.hidden = false;
+  }
+
+  /** @param {import("./python.js").Progress} progress */
+  loading({ stage, loaded, total }) {
+    const size = total ? ` ${megabytes(loaded ?? 0)} of ${megabytes(total)} MB` : "";
+    this.#set("loading", `Prebuilt numbers for now. Python: ${stage}${size}`);
+    this.#progress.hidden = false;
+    if (total) {
+      this.#progress.max = total;
+      this.#progress.value = loaded ?? 0;
+    } else {
+      this.#progress.removeAttribute("value");
+    }
+  }
+
+  /** @param {boolean} same */
+  live(same) {
+    this.#set(
+      "live",
+      same
+        ? "Live: Python in this page recomputed what you see, and every number is equal."
+        : "Live: Python in this page recomputed what you see; it differs from the prebuilt numbers.",
+    );
+    document.documentElement.dataset.liveEqualsPrebuilt = String(same);
+  }
+
+  /** @param {string} message */
+  failed(message) {
+    this.#set("failed", `Python could not start: ${message}. The prebuilt numbers still work.`);
+    this.#button.textContent = "Retry";
+    this.#button.hidden = false;
+  }
+
+  /**
+   * @param {"prebuilt" | "loading" | "live" | "failed"} state
+   * @param {string} text
+   */
+  #set(state, text) {
+    document.documentElement.dataset.runtimeState = state;
+    this.#line.textContent = text;
+    this.#progress.hidden = true;
+    this.#button.hidden = true;
+    performance.mark(`kvproof:${state}`);
+  }
+}
+
+/** @param {number} bytes */
+function megabytes(bytes) {
+  return (bytes / 1e6).toFixed(1);
+}
+
+/** @param {string} id */
+function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}

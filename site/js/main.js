@@ -1,0 +1,46 @@
+// The page's entry: prebuilt figures, then live Python, and the editable cells.
+
+import { startCells } from "./cells.js";
+import { startLab } from "./lab.js";
+
+/** Small or metered devices decide for themselves when to load some megabytes of Python. */
+const WAIT_FOR_CLICK = "(max-width: 40rem)";
+
+const config = JSON.parse(document.getElementById("site-config")?.textContent ?? "");
+/** @param {string} path */
+const absolute = (path) => new URL(path, document.baseURI).href;
+
+/** @param {any} python a PythonConfig with relative URLs */
+function located(python) {
+  /** @param {import("./python.js").File} file */
+  const located = (file) => ({ ...file, url: absolute(file.url) });
+  return {
+    ...python,
+    runtimeUrl: absolute(python.runtimeUrl),
+    archives: python.archives.map(located),
+    snapshot: python.snapshot && located(python.snapshot),
+  };
+}
+
+startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
+  workerUrl: absolute(config.cells.workerUrl),
+  ...located(config.cells.python),
+});
+
+try {
+  const lab = await startLab({
+    dataUrl: absolute(config.lab.dataUrl),
+    workerUrl: absolute(config.lab.workerUrl),
+    python: located(config.lab.python),
+  });
+  const saveData = /** @type {any} */ (navigator).connection?.saveData;
+  if (!saveData && !matchMedia(WAIT_FOR_CLICK).matches) {
+    lab.startPython();
+  }
+} catch (error) {
+  document.documentElement.dataset.runtimeState = "failed";
+  const status = document.getElementById("runtime-status");
+  if (status) {
+    status.textContent = `The lab can't be shown: ${error instanceof Error ? error.message : error}.`;
+  }
+}

@@ -1,0 +1,160 @@
+// Starts Python in a worker: fetches its files with progress, and fails early with a clear reason.
+
+/**
+ * @typedef {{url: string, bytes: number}} File
+ *
+ * @typedef {object} PythonConfig
+ * @property {string} runtimeUrl absolute URL of the folder with Pyodide, ending in "/"
+ * @property {Record<string, number>} sizes bytes of the files in that folder
+ * @property {File[]} archives Python modules to unpack
+ * @property {string[]} packages names of packages in the runtime's folder
+ * @property {File | null} [snapshot] the interpreter's memory after its start, to save that start
+ *
+ * @typedef {{stage: string, loaded?: number, total?: number}} Progress
+ * @typedef {any} Pyodide
+ */
+
+/**
+ * @param {PythonConfig} config
+ * @param {(progress: Progress) => void} onProgress
+ * @returns {Promise<Pyodide>} Pyodide with the packages loaded and the archives on its path
+ */
+export async function startPython(config, onProgress) {
+  const downloads = new Downloads(config, onProgress);
+  try {
+    // loadPyodide can wait for ever on a broken file, so a failed download ends the wait.
+    return await Promise.race([start(config, downloads, onProgress), downloads.failure]);
+  } finally {
+    downloads.end();
+  }
+}
+
+/**
+ * @param {PythonConfig} config
+ * @param {Downloads} downloads
+ * @param {(progress: Progress) => void} onProgress
+ */
+async function start(config, downloads, onProgress) {
+  const archives = config.archives.map(({ url }) => downloads.bytes(url));
+  const { loadPyodide } = await import(`${config.runtimeUrl}pyodide.mjs`);
+  const pyodide = await loadCore(loadPyodide, config, downloads);
+  onProgress({ stage: "starting Python" });
+  await pyodide.loadPackage(config.packages, { messageCallback: () => {} });
+  for (const archive of archives) {
+    pyodide.unpackArchive(await archive, "zip");
+  }
+  return pyodide;
+}
+
+/**
+ * @param {(options: object) => Promise<Pyodide>} loadPyodide
+ * @param {PythonConfig} config
+ * @param {Downloads} downloads
+ */
+async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
+  // Each call gets an options object of its own: Pyodide writes into it.
+  if (snapshot) {
+    try {
+      const _loadSnapshot = await downloads.bytes(snapshot.url);
+      return await loadPyodide({ indexURL: runtimeUrl, _loadSnapshot });
+    } catch (error) {
+      console.info("The memory snapshot can't be used, starting without it:", error);
+    }
+  }
+  return loadPyodide({ indexURL: runtimeUrl });
+}
+
+/** Counts the bytes of known files while they arrive, whoever asks for them. */
+class Downloads {
+  #fetch = self.fetch;
+  #loaded = 0;
+  #total = 0;
+  /** @type {Map<string, number>} absolute URL to expected bytes */
+  #expected;
+  #onProgress;
+  /** @type {(error: Error) => void} */
+  #fail = () => {};
+  /** Rejects when a known file can't be had whole. @type {Promise<never>} */
+  failure = new Promise((_, reject) => {
+    this.#fail = reject;
+  });
+
+  /**
+   * @param {PythonConfig} config
+   * @param {(progress: Progress) => void} onProgress
+   */
+  constructor({ runtimeUrl, sizes, archives }, onProgress) {
+    const runtime = Object.entries(sizes).map(([name, bytes]) => ({
+      url: runtimeUrl + name,
+      bytes,
+    }));
+    this.#expected = new Map([...runtime, ...archives].map(({ url, bytes }) => [url, bytes]));
+    this.#onProgress = onProgress;
+    self.fetch = (input, init) => this.#counted(input, init);
+  }
+
+  end() {
+    self.fetch = this.#fetch;
+    this.failure.catch(() => {}); // a failure after the end concerns nobody
+  }
+
+  /** @param {string} url */
+  async bytes(url) {
+    return new Uint8Array(await (await self.fetch(url)).arrayBuffer());
+  }
+
+  /**
+   * @param {RequestInfo | URL} input
+   * @param {RequestInit} [init]
+   */
+  async #counted(input, init) {
+    const url = input instanceof Request ? input.url : String(input);
+    const expected = this.#expected.get(url);
+    if (expected === undefined) {
+      return this.#fetch.call(self, input, init);
+    }
+    this.#total += expected;
+    const response = await this.#fetch.call(self, input, init).catch((error) => {
+      throw this.#failed(url, error.message);
+    });
+    if (!response.ok) {
+      throw this.#failed(url, `the server answered ${response.status}`);
+    }
+    this.#count(url, response.clone(), expected);
+    return response;
+  }
+
+  /**
+   * Reads a copy, so that the browser still knows the original's origin and may cache its code.
+   *
+   * @param {string} url
+   * @param {Response} copy
+   * @param {number} expected
+   */
+  async #count(url, copy, expected) {
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (copy.body).getReader();
+    let received = 0;
+    try {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        received += part.value.byteLength;
+        this.#loaded += part.value.byteLength;
+        this.#onProgress({ stage: "downloading", loaded: this.#loaded, total: this.#total });
+      }
+    } catch {
+      // The byte count below says it better than the browser's "network error".
+    }
+    if (received !== expected) {
+      this.#failed(url, `${received} of ${expected} bytes arrived`);
+    }
+  }
+
+  /**
+   * @param {string} url
+   * @param {string} reason
+   */
+  #failed(url, reason) {
+    const error = new Error(`${url.split("/").pop()}: ${reason}`);
+    this.#fail(error);
+    return error;
+  }
+}
