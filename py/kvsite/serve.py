@@ -192,7 +192,7 @@ def locate(folder: Path, url_path: str) -> Path | None:
 
     Nothing outside of `folder` is ever returned, however the path is written or linked.
     """
-    name = unquote(url_path).lstrip("/")
+    name = unquote(url_path)
     if re.search(r"[\\:\0]", name):  # separators and drives of Windows; the end of a C string
         return None
     try:

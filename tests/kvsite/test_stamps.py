@@ -71,6 +71,8 @@ def test_missing_folder_is_not_fresh(tmp_path: Path) -> None:
 def test_atomic_write_replaces_and_leaves_no_part(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     write_atomically(path, b"one")
+    first = path.stat().st_ino
     write_atomically(path, b"two")
+    assert path.stat().st_ino != first  # put in place, not written over
     assert path.read_bytes() == b"two"
     assert list(path.parent.iterdir()) == [path]
