@@ -1,0 +1,120 @@
+"""The right mask and the wrong one, held against hand-written grids, formulas and PyTorch."""
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.nn.functional import scaled_dot_product_attention
+
+from kvproof import offset_mask, offset_positions, restarted_positions, top_left_mask
+from kvproof.masks import BoolArray, Mask
+
+LENGTHS = list(product(range(33), range(1, 17)))
+MASKS = {"offset": offset_mask, "top-left": top_left_mask}
+GRIDS = (Path(__file__).parents[1] / "data" / "masks.txt").read_text().strip().split("\n\n")[1:]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.splitlines()[0])
+def test_a_mask_is_the_grid_drawn_by_hand(grid: str) -> None:
+    title, *rows = grid.split("\n")
+    found = re.fullmatch(r"(\S+) P=(\d+) C=(\d+)", title)
+    assert found
+    mask = MASKS[found[1]](int(found[2]), int(found[3]))
+    assert mask.dtype == np.bool_
+    assert ["".join(".1"[seen] for seen in row) for row in mask.astype(int)] == rows
+
+
+def by_predicate(n_past: int, n_new: int, offset: int) -> BoolArray:
+    """Cell by cell, as the definition reads: query i may attend to key j iff j <= offset + i."""
+    cells = [[j <= offset + i for j in range(n_past + n_new)] for i in range(n_new)]
+    return np.array(cells)
+
+
+def test_masks_equal_two_other_ways_to_write_them() -> None:
+    for n_past, n_new in LENGTHS:
+        right, wrong = offset_mask(n_past, n_new), top_left_mask(n_past, n_new)
+        n_total = n_past + n_new
+        np.testing.assert_array_equal(right, np.tri(n_new, n_total, k=n_past, dtype=bool))
+        np.testing.assert_array_equal(wrong, np.tri(n_new, n_total, dtype=bool))
+        np.testing.assert_array_equal(right, by_predicate(n_past, n_new, offset=n_past))
+        np.testing.assert_array_equal(wrong, by_predicate(n_past, n_new, offset=0))
+
+
+def seen_by_pytorch(n_new: int, n_total: int, **mask: Any) -> BoolArray:
+    """Which keys PyTorch's attention reads: with equal scores and the identity as values, the
+    output's columns are the attention weights."""
+    queries, keys = torch.zeros(1, 1, n_new, 8), torch.zeros(1, 1, n_total, 8)
+    weights = scaled_dot_product_attention(queries, keys, torch.eye(n_total)[None, None], **mask)
+    seen: BoolArray = weights[0, 0].numpy() > 0
+    return seen
+
+
+def test_pytorch_calls_them_lower_right_and_upper_left() -> None:
+    for n_past, n_new in LENGTHS:
+        sizes = n_new, n_past + n_new
+        lower_right = seen_by_pytorch(*sizes, attn_mask=causal_lower_right(*sizes))
+        np.testing.assert_array_equal(offset_mask(n_past, n_new), lower_right)
+        upper_left = seen_by_pytorch(*sizes, attn_mask=causal_upper_left(*sizes))
+        np.testing.assert_array_equal(top_left_mask(n_past, n_new), upper_left)
+
+
+def test_pytorchs_is_causal_flag_forgets_the_history() -> None:
+    """The trap in the wild: legal in shape, and it isn't the mask that a cache needs."""
+    flag = seen_by_pytorch(2, 6, is_causal=True)
+    np.testing.assert_array_equal(flag, top_left_mask(4, 2))
+    assert not np.array_equal(flag, offset_mask(4, 2))
+
+
+def test_counts_of_open_cells_follow_the_closed_forms() -> None:
+    for n_past, n_new in LENGTHS:
+        right, wrong = offset_mask(n_past, n_new), top_left_mask(n_past, n_new)
+        triangle = n_new * (n_new + 1) // 2
+        assert right.sum() == n_past * n_new + triangle
+        assert wrong.sum() == triangle
+
+
+def test_the_top_left_mask_forgets_the_past_and_never_leaks_the_future() -> None:
+    for n_past, n_new in LENGTHS:
+        right, wrong = offset_mask(n_past, n_new), top_left_mask(n_past, n_new)
+        assert not (wrong & ~right).any(), "it opens a key that the right mask hides"
+        assert ((right & ~wrong).sum(axis=1) == n_past).all(), "each row loses P keys"
+
+
+def test_the_two_masks_are_the_same_without_history_and_differ_with_any() -> None:
+    for n_past, n_new in LENGTHS:
+        same = np.array_equal(offset_mask(n_past, n_new), top_left_mask(n_past, n_new))
+        assert same == (n_past == 0), (n_past, n_new)
+
+
+def test_a_single_new_token_needs_no_mask_and_a_chunk_does() -> None:
+    for n_past, n_new in LENGTHS:
+        assert offset_mask(n_past, n_new).all() == (n_new == 1), (n_past, n_new)
+
+
+def test_positions_go_on_behind_the_history() -> None:
+    """The exercise: ten cached, three new."""
+    assert offset_positions(10, 3).tolist() == [10, 11, 12]
+    assert restarted_positions(10, 3).tolist() == [0, 1, 2]
+    assert offset_positions(0, 3).tolist() == restarted_positions(0, 3).tolist()
+    assert offset_positions(10, 3).dtype == restarted_positions(10, 3).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    "function", [offset_mask, top_left_mask, offset_positions, restarted_positions]
+)
+@pytest.mark.parametrize(
+    ("n_past", "n_new", "message"),
+    [
+        (-1, 2, "n_past must be at least 0, got -1"),
+        (4, 0, "n_new must be at least 1, got 0"),
+        (0, -3, "n_new must be at least 1, got -3"),
+    ],
+)
+def test_bad_lengths_are_refused(function: Mask, n_past: int, n_new: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(n_past, n_new)

@@ -1,0 +1,186 @@
+"""One seed, one set of parameters: counted, stored, checked at the door."""
+
+import hashlib
+import math
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+from kvproof import (
+    REFERENCE,
+    DecoderConfig,
+    forward,
+    init_params,
+    parameter_count,
+    params_from_arrays,
+    params_to_arrays,
+)
+from kvproof.params import FloatArray
+
+GOLDEN = Path(__file__).parents[1] / "data" / "seed_0.sha256"
+TINY = DecoderConfig(n_layers=1, width=4, n_heads=2, vocab_size=5, mlp_width=8, max_positions=6)
+
+
+def equal_bits(actual: dict[str, FloatArray], expected: dict[str, FloatArray]) -> bool:
+    assert actual.keys() == expected.keys()
+    return all(actual[name].tobytes() == expected[name].tobytes() for name in expected)
+
+
+def test_the_reference_decoder_has_145_280_parameters() -> None:
+    assert parameter_count(REFERENCE) == 145_280
+    arrays = params_to_arrays(init_params(REFERENCE))
+    assert sum(array.size for array in arrays.values()) == 145_280
+
+
+def test_pytorch_modules_of_the_same_sizes_have_as_many_parameters() -> None:
+    def block() -> list[nn.Module]:
+        attention = [nn.Linear(64, 3 * 64), nn.Linear(64, 64)]
+        mlp = [nn.Linear(64, 256), nn.Linear(256, 64)]
+        return [nn.LayerNorm(64), *attention, nn.LayerNorm(64), *mlp]
+
+    embeddings = [nn.Embedding(97, 64), nn.Embedding(512, 64)]
+    head = [nn.LayerNorm(64), nn.Linear(64, 97, bias=False)]
+    decoder = nn.ModuleList([*embeddings, *block(), *block(), *head])
+    assert sum(array.numel() for array in decoder.parameters()) == parameter_count(REFERENCE)
+
+
+def test_the_count_follows_the_config() -> None:
+    block = 2 * (4 + 4) + (4 * 12 + 12) + (4 * 4 + 4) + (4 * 8 + 8) + (8 * 4 + 4)
+    assert parameter_count(TINY) == 5 * 4 + 6 * 4 + block + (4 + 4) + 4 * 5
+
+
+def test_seed_0_gives_the_stored_parameters() -> None:
+    """Stored figures rest on these arrays: a change of a draw or of their order must show.
+
+    The file has the form of ``sha256sum``: the hash of each array's float32 bytes, its name.
+    """
+    arrays = params_to_arrays(init_params(REFERENCE))
+    drawn = [
+        f"{hashlib.sha256(array.astype('<f4').tobytes()).hexdigest()}  {name}"
+        for name, array in arrays.items()
+    ]
+    assert drawn == GOLDEN.read_text().splitlines()
+
+
+def test_a_seed_gives_the_same_parameters_again_and_another_seed_others() -> None:
+    first, again, other = (params_to_arrays(init_params(REFERENCE, seed)) for seed in (1, 1, 2))
+    assert equal_bits(first, again)
+    assert not any(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_float64_parameters_are_the_float32_ones_converted() -> None:
+    single = params_to_arrays(init_params(REFERENCE, dtype="float32"))
+    double = params_to_arrays(init_params(REFERENCE, dtype="float64"))
+    assert {array.dtype for array in single.values()} == {np.dtype(np.float32)}
+    assert {array.dtype for array in double.values()} == {np.dtype(np.float64)}
+    assert equal_bits({name: a.astype(np.float64) for name, a in single.items()}, double)
+
+
+def test_draws_have_the_scale_that_the_docstring_states() -> None:
+    arrays = params_to_arrays(init_params(REFERENCE))
+    for name, array in arrays.items():
+        if "embedding" in name and name != "unembedding":
+            assert array.std() == pytest.approx(1, abs=0.02), name
+        elif "norm" in name:
+            assert abs(array - name.endswith("gain")).max() < 0.5, name
+            assert array.std() == pytest.approx(0.1, abs=0.03), name
+        else:
+            bound = 1 / math.sqrt(len(array))
+            assert 0.9 * bound < abs(array).max() <= bound, name
+
+
+def test_parameters_survive_a_file(tmp_path: Path) -> None:
+    """The way of the parameters into PyTorch and back: an .npz of plain arrays."""
+    params = init_params(REFERENCE, seed=3, dtype="float64")
+    arrays = params_to_arrays(params)
+    np.savez(tmp_path / "params.npz", allow_pickle=False, **arrays)
+    with np.load(tmp_path / "params.npz") as stored:
+        loaded = params_from_arrays(stored, REFERENCE)
+    assert equal_bits(params_to_arrays(loaded), arrays)
+    tokens = [[12, 7, 31]]
+    np.testing.assert_array_equal(
+        forward(loaded, tokens, REFERENCE), forward(params, tokens, REFERENCE)
+    )
+
+
+def test_the_flat_dictionary_holds_the_arrays_themselves() -> None:
+    params = init_params(TINY)
+    arrays = params_to_arrays(params)
+    assert arrays["block0.mlp.w_in"] is params.blocks[0].mlp.w_in
+    again = params_to_arrays(params_from_arrays(arrays, TINY))
+    assert list(again) == list(arrays)
+    assert all(again[name] is array for name, array in arrays.items())
+
+
+def test_each_array_is_read_by_the_decoder() -> None:
+    """A forgotten bias or two names for one array would leave the logits where they are."""
+    arrays = params_to_arrays(init_params(REFERENCE, dtype="float64"))
+    tokens = [[12, 7, 31, 4]]
+    logits = forward(params_from_arrays(arrays, REFERENCE), tokens, REFERENCE)
+    for name, array in arrays.items():
+        without = params_from_arrays(arrays | {name: np.zeros_like(array)}, REFERENCE)
+        change = np.abs(forward(without, tokens, REFERENCE) - logits).max()
+        assert change > 1e-3, f"{name} has no effect"
+
+
+def test_parameters_are_not_replaced_by_accident() -> None:
+    params = init_params(TINY)
+    with pytest.raises(FrozenInstanceError):
+        params.unembedding = params.token_embedding  # type: ignore[misc]
+
+
+def tiny_arrays() -> dict[str, FloatArray]:
+    return params_to_arrays(init_params(TINY))
+
+
+def test_missing_parameters_are_named() -> None:
+    arrays = tiny_arrays()
+    del arrays["block0.mlp.b_in"], arrays["final_norm.gain"]
+    with pytest.raises(ValueError, match=r"missing: block0\.mlp\.b_in, final_norm\.gain$"):
+        params_from_arrays(arrays, TINY)
+
+
+def test_unknown_parameters_are_named() -> None:
+    arrays = tiny_arrays() | {"unembedding.bias": np.zeros(5, np.float32)}
+    with pytest.raises(ValueError, match=r"unknown parameters: unembedding\.bias$"):
+        params_from_arrays(arrays, TINY)
+
+
+def test_parameters_of_a_deeper_decoder_are_refused() -> None:
+    deeper = DecoderConfig(**{**vars(TINY), "n_layers": 2})
+    with pytest.raises(ValueError, match=r"unknown parameters: block1\.attention\.b_out"):
+        params_from_arrays(params_to_arrays(init_params(deeper)), TINY)
+
+
+def test_a_transposed_weight_is_refused_with_both_shapes() -> None:
+    """PyTorch stores (out, in), we store (in, out): the likeliest mistake on the way over."""
+    arrays = tiny_arrays()
+    arrays["block0.mlp.w_in"] = arrays["block0.mlp.w_in"].T
+    message = r"block0\.mlp\.w_in must be \(4, 8\) float32, got \(8, 4\) float32"
+    with pytest.raises(ValueError, match=message):
+        params_from_arrays(arrays, TINY)
+
+
+def test_mixed_precisions_are_refused_with_both_dtypes() -> None:
+    arrays = tiny_arrays()
+    arrays["final_norm.bias"] = arrays["final_norm.bias"].astype(np.float64)
+    message = r"final_norm\.bias must be \(4,\) float32, got \(4,\) float64"
+    with pytest.raises(ValueError, match=message):
+        params_from_arrays(arrays, TINY)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "complex128"])
+def test_another_dtype_is_refused(dtype: str) -> None:
+    with pytest.raises(ValueError, match=f"must be float32 or float64, got {dtype}"):
+        init_params(TINY, dtype=dtype)
+    arrays = {name: array.astype(dtype) for name, array in tiny_arrays().items()}
+    with pytest.raises(ValueError, match=f"must be float32 or float64, got {dtype}"):
+        params_from_arrays(arrays, TINY)
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ValueError, match="non-negative"):
+        init_params(TINY, seed=-1)
