@@ -49,17 +49,21 @@ def scaled_dot_product_attention(
         q: (..., Tq, D).
         k: (..., Tk, D).
         v: (..., Tk, D).
-        visible: bool (Tq, Tk), True = may attend.  A row without any visible key gives NaN.
+        visible: bool (Tq, Tk), True = may attend.  A row without any visible key gives NaN and
+            NumPy's ``RuntimeWarning``.
 
     Returns:
         (..., Tq, D) in the dtype of ``q``.
 
     Raises:
-        ValueError: ``visible`` isn't (Tq, Tk).
+        ValueError: ``visible`` isn't bool (Tq, Tk).  An additive mask, 0 where a key is seen,
+            would mean the opposite here.
     """
     n_queries, n_keys = q.shape[-2], k.shape[-2]
-    if visible.shape != (n_queries, n_keys):
-        raise ValueError(f"mask must be ({n_queries}, {n_keys}), got {visible.shape}")
+    if visible.shape != (n_queries, n_keys) or visible.dtype != np.bool_:
+        raise ValueError(
+            f"mask must be bool ({n_queries}, {n_keys}), got {visible.dtype} {visible.shape}"
+        )
     # A Python float: a NumPy scalar would promote float32 to float64 under NumPy 2.
     scores = q @ k.swapaxes(-1, -2) * (1.0 / math.sqrt(q.shape[-1]))  # (..., Tq, Tk)
     scores = np.where(visible, scores, -math.inf)

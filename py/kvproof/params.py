@@ -112,9 +112,9 @@ def parameter_count(config: DecoderConfig) -> int:
 def init_params(config: DecoderConfig, seed: int = 0, dtype: DTypeLike = "float32") -> Params:
     """Random parameters with enough contrast that a wrong position or mask shows in the logits.
 
-    Embeddings are standard normal; weights and biases are uniform in
-    ``+-1 / sqrt(fan_in)``, the default of ``torch.nn.Linear``.  Norms are drawn around the
-    identity, so that a forgotten gain or bias can't pass unseen.
+    Embeddings are standard normal.  Weights are uniform in ``+-1 / sqrt(fan_in)``, the default of
+    ``torch.nn.Linear``; biases in ``+-1 / sqrt(n)``, n their own length.  Norms are drawn around
+    the identity, so that a forgotten gain or bias can't pass unseen.
 
     Args:
         config: sizes.

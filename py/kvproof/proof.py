@@ -30,7 +30,8 @@ class MaskResult:
     row_errors: NDArray[np.float64]
     """(n_new,): largest absolute logit error of each row; NaN where a logit isn't a number."""
     argmax_agreement: float
-    """Share of rows, 0 to 1, whose largest logit has the same ID as in the recompute."""
+    """Share of rows, 0 to 1, whose largest logit has the same ID as in the recompute; a row with
+    a NaN has no largest logit."""
     n_nan: int
     """Logits that aren't a number."""
 
@@ -75,10 +76,13 @@ def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
     replacing it.  Rows of a batch differ.
 
     Raises:
-        ValueError: ``n_total`` isn't between 1 and the reference decoder's positions.
+        ValueError: ``n_total`` isn't between 1 and the reference decoder's positions, or
+            ``batch_size`` is less than 1.
     """
     if not 1 <= n_total <= REFERENCE.max_positions:
         raise ValueError(f"n_total must be 1..{REFERENCE.max_positions}, got {n_total}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     rng = np.random.default_rng(2026)
     tokens = rng.integers(REFERENCE.vocab_size, size=(REFERENCE.max_positions, batch_size))
     tokens[: len(WORKED_EXAMPLE), 0] = WORKED_EXAMPLE
@@ -116,13 +120,9 @@ def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0)
 
 def compare(logits: FloatArray, expected: FloatArray, mask: BoolArray) -> MaskResult:
     """Hold logits against the recomputed ones of the same consumed positions, both (1, C, V)."""
-    error = np.abs(logits.astype(np.float64) - expected)[0]
-    return MaskResult(
-        mask=mask,
-        row_errors=error.max(axis=-1),
-        argmax_agreement=float((logits.argmax(-1) == expected.argmax(-1)).mean()),
-        n_nan=int(np.isnan(logits).sum()),
-    )
+    row_errors = np.abs(logits.astype(np.float64) - expected)[0].max(axis=-1)  # (C,)
+    agrees = (logits.argmax(-1) == expected.argmax(-1))[0] & ~np.isnan(row_errors)  # (C,)
+    return MaskResult(mask, row_errors, float(agrees.mean()), int(np.isnan(logits).sum()))
 
 
 # A slider revisits the same few histories.  None of these results is ever written to, so one copy

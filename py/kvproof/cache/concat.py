@@ -40,13 +40,19 @@ class ConcatCache:
         """Add the new tokens' (B, H, C, D) to a layer; returns all of it, (B, H, P + C, D).
 
         Raises:
-            ValueError: batch, heads, head dim or dtype differ from the cache's.
+            ValueError: keys and values differ in shape or dtype, or batch, heads, head dim or
+                dtype differ from the cache's.
         """
+        if keys.shape != values.shape or keys.dtype != values.dtype:
+            raise ValueError(
+                f"the new keys are {keys.shape} {keys.dtype}, "
+                f"the new values {values.shape} {values.dtype}"
+            )
         held = self.keys[layer]
         if _row_shape(keys) != _row_shape(held) or keys.dtype != held.dtype:
             raise ValueError(
                 f"the cache holds (batch, heads, head dim) {_row_shape(held)} {held.dtype}, "
-                f"the new keys are {_row_shape(keys)} {keys.dtype}"
+                f"the new tokens have {_row_shape(keys)} {keys.dtype}"
             )
         self.keys[layer] = np.concatenate([held, keys], axis=2)
         self.values[layer] = np.concatenate([self.values[layer], values], axis=2)
