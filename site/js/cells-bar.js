@@ -49,8 +49,11 @@ export class CellsBar {
 
   /** @param {{stage: string, loaded?: number, total?: number}} progress loaded, total in bytes */
   progress({ stage, loaded = 0, total = 0 }) {
-    const bytes = total ? ` Python ${megabytes(loaded)} of ${megabytes(total)} MB` : "";
-    this.#show(stage + bytes);
+    if (loaded < total) {
+      this.#show(`${stage} Python ${megabytes(loaded)} of ${megabytes(total)} MB`);
+    } else {
+      this.#show(total ? "starting Python" : stage);
+    }
     if (stage !== this.#stage) {
       this.#stage = stage;
       this.#announcer.textContent = stage;

@@ -211,11 +211,10 @@ def test_a_syntax_error_has_cell_line_and_caret(cells: Cells) -> None:
     ]
 
 
-@pytest.mark.parametrize("source", ["x = 1\nreturn x", "x = 1\nbreak"])
-def test_an_error_of_the_compiler_shows_its_line(cells: Cells, source: str) -> None:
-    error = cells.run(3, source, "error")
-    assert 'File "cell 3", line 2\n' in error
-    assert f"    {source.splitlines()[1]}\n" in error
+def test_an_error_of_the_compiler_shows_its_line(cells: Cells) -> None:
+    for statement in ["return x", "break"]:
+        error = cells.run(3, f"x = 1\n{statement}", "error")
+        assert error.startswith(f'  File "cell 3", line 2\n    {statement}\n')
 
 
 def test_a_runtime_error_goes_through_both_cells(cells: Cells) -> None:
@@ -227,12 +226,13 @@ def test_a_runtime_error_goes_through_both_cells(cells: Cells) -> None:
     assert lines[-1] == "ZeroDivisionError: division by zero"
 
 
-@pytest.mark.parametrize("how", ["print(text)", "text", "raise ValueError(text)", "1 <b>2</b>"])
-def test_html_is_shown_as_text(cells: Cells, how: str) -> None:
-    source = f"text = '<img src=x onerror=alert(1)><b>bold</b>'\n{how}"
-    state = "error" if how.startswith(("raise", "1")) else "done"
-    assert "</b>" in cells.run(1, source, state)
-    assert cells.output(1).locator("img, b").count() == 0
+def test_html_is_shown_as_text(cells: Cells) -> None:
+    html = "<img src=x onerror=alert(1)><b>bold</b>"
+    assert html in cells.run(1, f"print('{html}')")
+    assert html in cells.run(2, f"'{html}'")
+    assert html in cells.run(3, f"raise ValueError('{html}')", "error")
+    assert "1 <b>2</b>" in cells.run(4, "1 <b>2</b>", "error")
+    assert cells.root.locator(".cell-output").locator("img, b").count() == 0
 
 
 def test_top_level_await_and_a_package_of_the_same_folder(cells: Cells) -> None:
