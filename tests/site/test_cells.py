@@ -243,6 +243,11 @@ def test_top_level_await_and_a_package_of_the_same_folder(cells: Cells) -> None:
     assert cells.run(1, source).endswith("True")
 
 
+def test_the_standard_library_is_whole(cells: Cells) -> None:
+    modules = "difflib, fractions, http.cookies, statistics, unittest.mock, wave, xml.dom.minidom"
+    assert cells.run(1, f"import {modules}\nfractions.Fraction(1, 3)") == "Fraction(1, 3)"
+
+
 def test_reading_the_keyboard_is_an_error_and_not_a_hang(cells: Cells) -> None:
     assert "EOFError" in cells.run(1, "input('name?')", "error")
 
