@@ -47,13 +47,13 @@ class MaskLab:
     def __init__(self) -> None:
         self._controls = {
             "n_past": pn.widgets.IntSlider(
-                name="History length P", start=0, end=MAX_PAST, value=DEFAULT["n_past"]
+                label="History length P", start=0, end=MAX_PAST, value=DEFAULT["n_past"]
             ),
             "n_new": pn.widgets.IntSlider(
-                name="Chunk size C", start=1, end=MAX_NEW, value=DEFAULT["n_new"]
+                label="Chunk size C", start=1, end=MAX_NEW, value=DEFAULT["n_new"]
             ),
             "dtype": pn.widgets.RadioBoxGroup(
-                name="Precision", options=DTYPES, value=DEFAULT["dtype"], inline=True
+                label="Precision", options=DTYPES, value=DEFAULT["dtype"], inline=True
             ),
         }
         for control in self._controls.values():

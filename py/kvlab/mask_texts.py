@@ -44,7 +44,7 @@ def number(value: float) -> str:
     """Three significant digits; an exact zero is called one, since 0.00 would hide the question."""
     if value == 0:
         return "0 (exact)"
-    return f"{value:.3f}" if value >= 0.01 else f"{value:.2e}"
+    return f"{value:#.3g}" if value >= 0.001 else f"{value:.2e}"
 
 
 def _worst_row(mask: MaskResult, result: MaskReport) -> str:
@@ -54,42 +54,50 @@ def _worst_row(mask: MaskResult, result: MaskReport) -> str:
 
 
 def _offset_summary(result: MaskReport) -> str:
-    mask = result.offset.mask
-    opened = int(mask.sum())
-    history = f"all {result.n_past} cached keys and " if result.n_past else ""
-    future = mask.size - opened
-    hidden = f"the other {future} lie in the chunk's own future" if future else "none is hidden"
+    n_past, n_new = result.n_past, result.n_new
+    cached = {0: "", 1: "the cached key and "}.get(n_past, f"all {n_past} cached keys and ")
+    opened, cells = int(result.offset.mask.sum()), result.offset.mask.size
+    if opened == cells:
+        count = f"every cell is open ({cells} of {cells}), so this mask is no mask at all"
+    else:
+        count = f"{opened} of {cells} cells are open, the rest is the chunk's own future"
     return (
-        f"With P = {result.n_past} and C = {result.n_new}, each new query reads {history}the chunk "
-        f"up to itself: {opened} of {mask.size} cells are open, {hidden}."
+        f"With P = {n_past} and C = {n_new}, each new query reads {cached}the chunk up to itself: "
+        f"{count}."
     )
 
 
 def _top_left_summary(result: MaskReport) -> str:
     if result.n_past == 0:
         return "With no history the two masks are the same: nothing is wrongly hidden."
-    opened = int(result.top_left.mask.sum())
+    opened, cells = int(result.top_left.mask.sum()), result.top_left.mask.size
+    keys = "key" if result.n_past == 1 else "keys"
     return (
-        f"The triangle pinned to the top left opens {opened} of {result.top_left.mask.size} cells: "
-        f"each new row loses exactly P = {result.n_past} keys, {result.wrongly_hidden_keys} in all."
+        f"The triangle pinned to the top left opens only {opened} of {cells} cells: each new row "
+        f"loses exactly P = {result.n_past} {keys}, {result.wrongly_hidden_keys} in all."
     )
 
 
 def _errors_summary(result: MaskReport) -> str:
-    floor = result.rounding_floor
-    right, wrong = result.offset, result.top_left
-    against = (
-        "equal to the last bit"
-        if right.max_abs_error == 0
-        else f"off by {number(right.max_abs_error)}, {right.max_abs_error / floor:.1f} times the floor"
-    )
-    ending = (
-        "the top-left mask is the same mask here."
-        if result.n_past == 0
-        else f"with the top-left mask they are off by {number(wrong.max_abs_error)}, yet "
-        f"{wrong.argmax_agreement:.0%} of the rows keep their most likely token."
-    )
     return (
-        f"Rounding floor of {result.dtype}: {floor:.1e}. With the offset mask the logits are "
-        f"{against}; {ending}"
+        f"Rounding floor of {result.dtype}: {result.rounding_floor:.1e}. "
+        f"With the offset mask the logits are {_against_floor(result)}; {_against_wrong(result)}"
+    )
+
+
+def _against_floor(result: MaskReport) -> str:
+    error = result.offset.max_abs_error
+    if error == 0:
+        return "equal to the last bit"
+    return f"off by {number(error)}, {error / result.rounding_floor:.1f} times the floor"
+
+
+def _against_wrong(result: MaskReport) -> str:
+    if result.n_past == 0:
+        return "the top-left mask is the same mask here."
+    share = result.top_left.argmax_agreement
+    kept = f"and yet {share:.0%} of the rows keep" if share else "and no row keeps"
+    return (
+        f"with the top-left mask they are off by {number(result.top_left.max_abs_error)}, "
+        f"{kept} the most likely token."
     )

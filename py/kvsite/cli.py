@@ -123,7 +123,7 @@ def _prefix(text: str) -> str:
 def build(_: argparse.Namespace) -> int:
     """Make `dist` complete and current."""
     from kvsite.fetch import fetch_runtime
-    from kvsite.pages import build_site
+    from kvsite.site import build_site
     from kvsite.wasm import build_wasm
 
     fetch_runtime()

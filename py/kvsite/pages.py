@@ -22,37 +22,13 @@ from kvlab.palette import DARK, LIGHT
 from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES
 from kvsite.notebook import NOTEBOOK, render_notebook
-from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
-from kvsite.stages import folder_bytes, megabytes, stage
-from kvsite.stamps import STAMP, digest, is_fresh, new_folder
+from kvsite.paths import ROOT, RUNTIME
+from kvsite.stamps import STAMP
 from kvsite.timing import RESULTS, load_results, timing_figure, timing_rows
 from kvsite.wasm import WASM
 
 SITE = ROOT / "site"
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
-
-
-def site_digest() -> str:
-    """Digest of all that the site is made from."""
-    locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
-    return digest([SITE, PY, *locks, NOTEBOOK, RESULTS, RUNTIME / STAMP, WASM / STAMP])
-
-
-def build_site() -> Path:
-    """Make ``dist`` complete and current.
-
-    Raises:
-        Failure: the scripts can't be bundled, or the notebook is missing.
-    """
-    made_from = site_digest()
-    if is_fresh(DIST, made_from):
-        return DIST
-    with stage("pages") as current:
-        with new_folder(DIST, made_from) as folder:
-            Site(folder).build()
-            n_bytes = folder_bytes(folder)
-        current.note(f"rendered, {megabytes(n_bytes)}")
-    return DIST
 
 
 class Site:
@@ -104,18 +80,15 @@ class Site:
         for path in (NOTEBOOK, RESULTS):
             shutil.copyfile(path, downloads / path.name)
 
-    def _python(
-        self, archives: list[str], packages: list[str], snapshot: str = ""
-    ) -> dict[str, Any]:
-        """A PythonConfig of site/js/python.js."""
+    def _python(self, archive: str, packages: list[str]) -> dict[str, Any]:
+        """A PythonConfig of site/js/python.js, without a snapshot."""
         runtime = self._folder / "runtime"
         wheels = [path.name for path in runtime.glob("*.whl")]
         return {
             "runtimeUrl": "runtime/",
             "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], *wheels)},
-            "archives": [self._file(name) for name in archives],
+            "archives": [self._file(archive)],
             "packages": packages,
-            "snapshot": self._file(snapshot) if snapshot else None,
         }
 
     def _file(self, name: str) -> dict[str, Any]:
@@ -123,15 +96,19 @@ class Site:
         return {"url": url, "bytes": (self._folder / url).stat().st_size}
 
     def _config(self) -> dict[str, Any]:
+        snapshot = {
+            "memory": self._file("snapshot.bin"),
+            "stdlib": self._file("stdlib.zip"),
+        }
         return {
             "lab": {
                 "dataUrl": self._assets["mask_lab.json"],
                 "workerUrl": self._assets["lab-worker.js"],
-                "python": self._python(["packages.zip", "kvproof.zip"], ["numpy"]),
+                "python": {**self._python("lab.tar", []), "snapshot": snapshot},
             },
             "cells": {
                 "workerUrl": self._assets["cells-worker.js"],
-                "python": self._python(["kvproof.zip"], ["numpy"]),
+                "python": self._python("kvproof.tar", ["numpy"]),
             },
         }
 

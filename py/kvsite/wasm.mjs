@@ -8,12 +8,17 @@
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
+import { unpackTar } from "../../site/js/tar.js";
 
 const [runtime, sources, project, inside, out] = process.argv.slice(2).map((p) => path.resolve(p));
 const { loadPyodide } = await import(pathToFileURL(path.join(runtime, "pyodide.mjs")).href);
 
 // panel.io.pyodide looks for the browser's request class when it is imported; Node has none.
 globalThis.XMLHttpRequest ??= class {};
+
+/** Smallest block that zeroing tries to fill, in bytes. */
+const SMALLEST_BLOCK = 16;
+const LARGEST_BLOCK = 1 << 20;
 
 /** @param {object} [options] */
 async function start(options) {
@@ -24,8 +29,7 @@ async function start(options) {
 }
 
 /** @param {any} python */
-async function tools(python) {
-  await python.loadPackage("numpy", { messageCallback: () => {} });
+function tools(python) {
   python.FS.writeFile("/home/pyodide/wasm_inside.py", fs.readFileSync(inside));
   return python.pyimport("wasm_inside");
 }
@@ -35,43 +39,76 @@ const say = (line) => process.stdout.write(`${line}\n`);
 
 async function compilePackages() {
   const python = await start();
-  const inside = await tools(python);
-  for (const [place, folder] of [["/sources", sources], ["/project", project]]) {
+  const atStart = python.runPython("import sys; list(sys.modules)");
+  await python.loadPackage("numpy", { messageCallback: () => {} });
+  const numpy = python.runPython(
+    "import numpy, pathlib; str(pathlib.Path(numpy.__file__).parents[1])",
+  );
+  for (const [place, folder] of [
+    ["/sources", sources],
+    ["/project", project],
+  ]) {
     python.FS.mkdirTree(place);
     python.mountNodeFS(place, folder);
     python.runPython(`import sys; sys.path.append("${place}"); sys.dont_write_bytecode = True`);
   }
-  inside.import_lab();
-  const count = inside.write_packages_archive("/sources", "/out/packages.zip");
-  inside.write_project_archive("/project", ["kvproof", "kvlab"], "/out/kvproof.zip");
-  say(`compiled ${count} modules`);
+  const tool = tools(python);
+  tool.import_lab();
+  const stdlib = tool.write_stdlib(atStart, "/out/stdlib.zip");
+  const count = tool.write_lab_archive(["/sources", "/project", numpy], "/out/lab.tar");
+  tool.write_project_archive("/project", ["kvproof", "kvlab"], "/out/kvproof.tar");
+  say(`compiled ${count} modules, kept ${stdlib} of the standard library`);
 }
 
 async function fillTable() {
-  const python = await start();
-  const inside = await tools(python);
-  // Only what the browser gets: a module that was left out by mistake fails here, not there.
-  for (const name of ["packages.zip", "kvproof.zip"]) {
-    python.unpackArchive(new Uint8Array(fs.readFileSync(path.join(out, name))), "zip");
-  }
-  say(`filled ${inside.write_lab_data("/out/mask_lab.json")} states`);
+  // Just as in the browser: a module that was left out by mistake fails here, not there.
+  const python = await start({
+    stdLibURL: path.join(out, "stdlib.zip"),
+    _loadSnapshot: fs.readFileSync(path.join(out, "snapshot.bin")),
+  });
+  unpackTar(python, new Uint8Array(fs.readFileSync(path.join(out, "lab.tar"))));
+  say(`filled ${tools(python).write_lab_data("/out/mask_lab.json")} states`);
 }
 
 async function takeSnapshot() {
   const python = await start({ _makeSnapshot: true });
-  python.runPython("import " + SNAPSHOT_MODULES.join(", "));
+  // Python must look at the zip that is there after the restore, not remember this one's contents.
+  python.runPython("import gc, zipimport; zipimport._zip_directory_cache.clear(); gc.collect()");
+  zeroFreeMemory(python._module);
   const snapshot = python.makeMemorySnapshot();
   fs.writeFileSync(path.join(out, "snapshot.bin"), snapshot);
   say(`snapshot of ${(snapshot.length / 1e6).toFixed(1)} MB`);
 }
 
-// Standard-library modules that NumPy, Bokeh and Panel import.  Extension modules can't be inside.
-const SNAPSHOT_MODULES = ["json"];
+/**
+ * Fills the heap's free blocks with zeros, since rubbish in them compresses badly: it claims blocks
+ * of ever smaller sizes, each until the heap would have to grow.
+ *
+ * @param {any} module
+ */
+function zeroFreeMemory(module) {
+  const heapEnd = () => module.HEAPU32[module._emscripten_get_sbrk_ptr() >> 2];
+  const claimed = [];
+  for (let size = LARGEST_BLOCK; size >= SMALLEST_BLOCK; size /= 2) {
+    for (let end = heapEnd(); ; ) {
+      const block = module._malloc(size);
+      if (heapEnd() !== end) {
+        module._free(block);
+        break;
+      }
+      module.HEAPU8.fill(0, block, block + size);
+      claimed.push(block);
+    }
+  }
+  for (const block of claimed) {
+    module._free(block);
+  }
+}
 
 try {
   await compilePackages();
-  await fillTable();
   await takeSnapshot();
+  await fillTable();
   process.exit(0); // Pyodide keeps handles open
 } catch (error) {
   // Only the message: Node would print the minified line of Pyodide as well, a megabyte long.

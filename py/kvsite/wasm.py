@@ -1,8 +1,9 @@
 """Build what the browser's Python needs, by running that Python under Node (see wasm.mjs).
 
-``build/wasm`` gets ``packages.zip`` (byte code of just those Bokeh and Panel modules that the lab
-imports), ``kvproof.zip`` (our packages), ``mask_lab.json`` (document and state table) and
-``snapshot.bin`` (the interpreter's memory after its start).
+``build/wasm`` gets ``lab.tar`` (byte code of just those modules that the lab imports: NumPy, Bokeh,
+Panel, ours), ``stdlib.zip`` (of the standard library, the same), ``kvproof.tar`` (our packages for
+the cells), ``mask_lab.json`` (document and state table) and ``snapshot.bin`` (the interpreter's
+memory after its start).
 """
 
 import importlib.metadata
@@ -11,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from kvsite.fetch import CORE_FILES, LOCK
-from kvsite.paths import BUILD, PY, REQUIREMENTS, RUNTIME
+from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT, RUNTIME
 from kvsite.stages import folder_bytes, megabytes, run, stage
 from kvsite.stamps import digest, is_fresh, new_folder
 
@@ -56,6 +57,7 @@ def build_wasm() -> Path:
             REQUIREMENTS / "site.txt",
             *(RUNTIME / name for name in (*CORE_FILES, LOCK)),
             *(HERE / name for name in ("wasm.py", "wasm.mjs", "wasm_inside.py")),
+            ROOT / "site" / "js" / "tar.js",
         ]
     )
     if is_fresh(WASM, made_from):

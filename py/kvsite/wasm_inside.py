@@ -5,16 +5,19 @@ prebuilt state table equal the live ones to the last bit.
 """
 
 import importlib.util
+import io
 import json
 import sys
+import tarfile
 import zipfile
-from collections.abc import Iterable
 from importlib._bootstrap_external import _code_to_hash_pyc  # type: ignore[attr-defined]
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-Entries = Iterable[tuple[str, bytes]]
+Entries = dict[str, bytes]
+"""Name in an archive -> content."""
 FIXED_DATE = (2026, 1, 1, 0, 0, 0)  # equal inputs give equal archives
+STDLIB = "/lib/python314.zip"
 
 
 def import_lab() -> None:
@@ -24,39 +27,74 @@ def import_lab() -> None:
 
     session = Session(MaskLab)
     session.description()
-    session.answer(json.dumps(next(session.lab.states())))
+    session.answer(json.dumps(session.lab.initial))
 
 
-def write_packages_archive(sources: str, target: str) -> int:
-    """Byte code of each imported module below ``sources``, without its source.
+def write_lab_archive(folders: list[str], target: str) -> int:
+    """Byte code of each imported module below ``folders``, compiled parts, and data files.
 
-    Data files come along; Bokeh, for one, asks the metadata for its version.
+    Docstrings are left out, which halves the download; so are the sources.
 
     Returns:
         The number of modules.
     """
-    root = Path(sources)
-    paths = {path for module in list(sys.modules.values()) if (path := _source_path(module))}
-    names = [path.relative_to(root) for path in paths if path.is_relative_to(root)]
-    modules = [(f"{name.with_suffix('.pyc')}", _byte_code(root / name, name)) for name in names]
-    data_files = [
-        (f"{path.relative_to(root)}", path.read_bytes())
-        for path in root.rglob("*")
-        if path.is_file() and path.suffix != ".py"
-    ]
-    _write_zip(Path(target), sorted(modules + data_files))
-    return len(modules)
+    entries: Entries = {}
+    imported = _imported_files()
+    for folder in map(Path, folders):
+        for path in (path for path in imported if path.is_relative_to(folder)):
+            name = path.relative_to(folder)
+            if path.suffix == ".py":
+                entries[f"{name.with_suffix('.pyc')}"] = _byte_code(path, name, optimize=2)
+            else:
+                entries[f"{name}"] = path.read_bytes()
+    count = len(entries)
+    write_tar(target, entries | _data_files(Path(folders[0])))
+    return count
+
+
+def _imported_files() -> list[Path]:
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    return sorted(Path(file) for file in files if file)
+
+
+def _data_files(folder: Path) -> Entries:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py")
+    return {f"{path.relative_to(folder)}": path.read_bytes() for path in paths}
 
 
 def write_project_archive(project: str, names: list[str], target: str) -> None:
     """Source and byte code of our own packages: readers see our lines in their tracebacks."""
     root = Path(project)
-    entries = []
+    entries: Entries = {}
     for path in sorted(path for name in names for path in (root / name).rglob("*.py")):
-        relative = path.relative_to(root)
-        cached = importlib.util.cache_from_source(str(relative))
-        entries += [(str(relative), path.read_bytes()), (cached, _byte_code(path, relative))]
-    _write_zip(Path(target), entries)
+        name = path.relative_to(root)
+        entries[f"{name}"] = path.read_bytes()
+        entries[importlib.util.cache_from_source(str(name))] = _byte_code(path, name, optimize=0)
+    write_tar(target, entries)
+
+
+def write_stdlib(at_start: list[str], target: str) -> int:
+    """The part of the standard library that was imported since Python's start, as a zip.
+
+    Args:
+        at_start: the modules that Python imports by itself; the snapshot holds them.
+        target: the file to write.
+
+    Returns:
+        The number of modules.
+    """
+    prefix = f"{STDLIB}/"
+    names = {
+        file.removeprefix(prefix)
+        for name, module in list(sys.modules.items())
+        if name not in at_start
+        and (file := getattr(module, "__file__", None))
+        and file.startswith(prefix)
+    }
+    with zipfile.ZipFile(STDLIB) as whole, zipfile.ZipFile(target, "w") as part:
+        for name in sorted(names):
+            part.writestr(zipfile.ZipInfo(name, FIXED_DATE), whole.read(name))
+    return len(names)
 
 
 def write_lab_data(target: str) -> int:
@@ -69,24 +107,22 @@ def write_lab_data(target: str) -> int:
     from kvlab.session import Session, state_table
 
     session = Session(MaskLab)
-    data = {"description": session.description(), "initial": session.lab.initial}
+    data: dict[str, Any] = {"description": session.description(), "initial": session.lab.initial}
     data["table"] = table = state_table(session)
     Path(target).write_text(json.dumps(data, separators=(",", ":"), allow_nan=False))
     return len(table["states"])
 
 
-def _source_path(module: ModuleType) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file) if file and file.endswith(".py") else None
+def write_tar(target: str, entries: Entries) -> None:
+    """A plain ustar file, uncompressed: hosts compress better, and JavaScript unpacks it fast."""
+    with tarfile.open(target, "w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in entries.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
 
 
-def _byte_code(path: Path, shown: Path) -> bytes:
+def _byte_code(path: Path, shown: Path, optimize: int) -> bytes:
     """A .pyc that is used without looking at the source's date or content."""
-    code = compile(path.read_bytes(), str(shown), "exec", dont_inherit=True)
+    code = compile(path.read_bytes(), str(shown), "exec", dont_inherit=True, optimize=optimize)
     return bytes(_code_to_hash_pyc(code, b"\0" * 8, checked=False))
-
-
-def _write_zip(target: Path, entries: Entries) -> None:
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in entries:
-            archive.writestr(zipfile.ZipInfo(name, FIXED_DATE), data, zipfile.ZIP_DEFLATED)

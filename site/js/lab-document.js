@@ -39,6 +39,9 @@ export class LabDocument {
     const [view] = await Bokeh.embed.embed_items({ lab: description.document }, [
       { docid: "lab", roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
     ]);
+    for (const [, element] of roots) {
+      nameControl(/** @type {HTMLElement} */ (document.getElementById(element)));
+    }
     return new LabDocument(view.roots[0].model.document, description);
   }
 
@@ -96,6 +99,29 @@ export class LabDocument {
       }
     }
   }
+}
+
+/**
+ * Gives a slider the name and the spoken value that Panel leaves out.
+ *
+ * @param {HTMLElement} place with `data-label`, and `data-unit` for the value
+ */
+function nameControl(place) {
+  const handle = place.firstElementChild?.shadowRoot?.querySelector("[role=slider]");
+  const { label, unit } = place.dataset;
+  if (!handle || !label) {
+    return;
+  }
+  handle.setAttribute("aria-label", label);
+  const speak = () => {
+    const value = `${unit} ${Number(handle.getAttribute("aria-valuenow"))}`;
+    if (handle.getAttribute("aria-valuetext") !== value) {
+      handle.setAttribute("aria-valuetext", value);
+    }
+  };
+  speak();
+  // The slider writes "4.00" after each move.
+  new MutationObserver(speak).observe(handle, { attributeFilter: ["aria-valuetext"] });
 }
 
 /**

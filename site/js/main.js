@@ -13,12 +13,13 @@ const absolute = (path) => new URL(path, document.baseURI).href;
 /** @param {any} python a PythonConfig with relative URLs */
 function located(python) {
   /** @param {import("./python.js").File} file */
-  const located = (file) => ({ ...file, url: absolute(file.url) });
+  const file = (file) => ({ ...file, url: absolute(file.url) });
+  const { runtimeUrl, archives, snapshot } = python;
   return {
     ...python,
-    runtimeUrl: absolute(python.runtimeUrl),
-    archives: python.archives.map(located),
-    snapshot: python.snapshot && located(python.snapshot),
+    runtimeUrl: absolute(runtimeUrl),
+    archives: archives.map(file),
+    snapshot: snapshot && { memory: file(snapshot.memory), stdlib: file(snapshot.stdlib) },
   };
 }
 

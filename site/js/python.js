@@ -1,5 +1,7 @@
 // Starts Python in a worker: fetches its files with progress, and fails early with a clear reason.
 
+import { unpackTar } from "./tar.js";
+
 /**
  * @typedef {{url: string, bytes: number}} File
  *
@@ -8,7 +10,8 @@
  * @property {Record<string, number>} sizes bytes of the files in that folder
  * @property {File[]} archives Python modules to unpack
  * @property {string[]} packages names of packages in the runtime's folder
- * @property {File | null} [snapshot] the interpreter's memory after its start, to save that start
+ * @property {{memory: File, stdlib: File}} [snapshot] the interpreter's memory after its start, and
+ *   what it then still needs of the standard library
  *
  * @typedef {{stage: string, loaded?: number, total?: number}} Progress
  * @typedef {any} Pyodide
@@ -41,7 +44,7 @@ async function start(config, downloads, onProgress) {
   onProgress({ stage: "starting Python" });
   await pyodide.loadPackage(config.packages, { messageCallback: () => {} });
   for (const archive of archives) {
-    pyodide.unpackArchive(await archive, "zip");
+    unpackTar(pyodide, await archive);
   }
   return pyodide;
 }
@@ -55,8 +58,11 @@ async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
   // Each call gets an options object of its own: Pyodide writes into it.
   if (snapshot) {
     try {
-      const _loadSnapshot = await downloads.bytes(snapshot.url);
-      return await loadPyodide({ indexURL: runtimeUrl, _loadSnapshot });
+      const _loadSnapshot = await downloads.bytes(snapshot.memory.url);
+      const stdLibURL = snapshot.stdlib.url;
+      const pyodide = await loadPyodide({ indexURL: runtimeUrl, stdLibURL, _loadSnapshot });
+      pyodide.runPython("import random; random.seed()"); // else the same in every session
+      return pyodide;
     } catch (error) {
       console.info("The memory snapshot can't be used, starting without it:", error);
     }
@@ -83,12 +89,13 @@ class Downloads {
    * @param {PythonConfig} config
    * @param {(progress: Progress) => void} onProgress
    */
-  constructor({ runtimeUrl, sizes, archives }, onProgress) {
+  constructor({ runtimeUrl, sizes, archives, snapshot }, onProgress) {
     const runtime = Object.entries(sizes).map(([name, bytes]) => ({
       url: runtimeUrl + name,
       bytes,
     }));
-    this.#expected = new Map([...runtime, ...archives].map(({ url, bytes }) => [url, bytes]));
+    const files = [...runtime, ...archives, ...Object.values(snapshot ?? {})];
+    this.#expected = new Map(files.map(({ url, bytes }) => [url, bytes]));
     this.#onProgress = onProgress;
     self.fetch = (input, init) => this.#counted(input, init);
   }

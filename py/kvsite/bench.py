@@ -1,0 +1,226 @@
+"""Measure the built site in cold browser contexts: start, sliders, memory, bytes.
+
+Floor and site alternate within one run, because shared machines drift; ratios are taken within a
+round.  The floor is plain Pyodide and NumPy in a module worker, without any trick of ours.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import brotli
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from kvsite.browser import launch_options
+from kvsite.paths import BUILD, DIST, RUNTIME
+from kvsite.serve import start_server
+from kvsite.stages import megabytes
+
+STARTS_WITHIN_MS = 120_000
+SLIDER_MOVES = 60
+HEAP_MOVES = 200
+FLOOR_PAGE = "<!doctype html><script type=module src=floor.js></script>"
+FLOOR_SCRIPT = """
+const worker = new Worker("worker.js", { type: "module" });
+worker.onmessage = () => performance.mark("floor");
+"""
+FLOOR_WORKER = """
+import { loadPyodide } from "./runtime/pyodide.mjs";
+const python = await loadPyodide({ indexURL: new URL("runtime/", self.location.href).href });
+await python.loadPackage("numpy");
+python.runPython("import numpy; numpy.ones(3) @ numpy.ones(3)");
+self.postMessage("ready");
+"""
+# From the key's own time stamp to the first task after the frame that shows the new state.
+WATCH_SLIDER = """() => {
+  window.paints = [];
+  let pressed = 0;
+  addEventListener("keydown", (event) => { pressed = event.timeStamp; }, true);
+  new MutationObserver(() => requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => window.paints.push(performance.now() - pressed);
+    port2.postMessage(null);
+  })).observe(document.querySelector('[data-readout="state"]'), { childList: true });
+}"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print a table, and write the figures as JSON."""
+    parser = argparse.ArgumentParser(prog="build.py bench --")
+    parser.add_argument("--runs", type=int, default=5, help="cold contexts of each kind")
+    parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where to write")
+    args = parser.parse_args(argv)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**launch_options())
+        figures = measure(browser, args.runs)
+        browser.close()
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    print(as_table(figures))
+    print(f"Written to {args.json}")
+    return 0
+
+
+def measure(browser: Browser, runs: int) -> dict[str, Any]:
+    """All figures: milliseconds, bytes, shares."""
+    starts, requested = [], []
+    with floor_site() as floor_url, start_server(DIST) as server:
+        for _ in range(runs):
+            floor = _mark(browser, floor_url, "floor")[0]
+            prebuilt, live, requested = _start(browser, server.url)
+            starts.append({"floor": floor, "prebuilt": prebuilt, "live": live})
+        return {
+            "environment": _environment(browser),
+            "starts_ms": starts,
+            "slider_prebuilt_ms": _slider(browser, server.url, live=False),
+            "slider_live_ms": _slider(browser, server.url, live=True),
+            "heap_growth": _heap_growth(browser, server.url),
+            "bytes": [_weigh(path) for path in requested],
+        }
+
+
+@contextmanager
+def floor_site() -> Iterator[str]:
+    """Serve a page that does nothing but start Pyodide and NumPy."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(RUNTIME, folder / "runtime")
+        (folder / "index.html").write_text(FLOOR_PAGE)
+        (folder / "floor.js").write_text(FLOOR_SCRIPT)
+        (folder / "worker.js").write_text(FLOOR_WORKER)
+        with start_server(folder) as server:
+            yield server.url
+
+
+def _mark(browser: Browser, url: str, *names: str) -> list[float]:
+    """Milliseconds from navigation to each performance mark, in a context with an empty cache."""
+    with _page(browser) as page:
+        page.goto(url)
+        return [_mark_time(page, name) for name in names]
+
+
+def _start(browser: Browser, url: str) -> tuple[float, float, list[str]]:
+    """Milliseconds to prebuilt and to live, and the paths of all files that this took."""
+    with _page(browser) as page:
+        requested: list[str] = []
+        page.context.on("requestfinished", lambda request: requested.append(request.url))
+        page.goto(url)
+        prebuilt, live = (_mark_time(page, f"kvproof:{name}") for name in ("prebuilt", "live"))
+        return prebuilt, live, sorted({urlparse(url).path.lstrip("/") for url in requested})
+
+
+@contextmanager
+def _page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+def _mark_time(page: Page, name: str) -> float:
+    page.wait_for_function(
+        "name => performance.getEntriesByName(name).length", arg=name, timeout=STARTS_WITHIN_MS
+    )
+    return float(page.evaluate("name => performance.getEntriesByName(name)[0].startTime", name))
+
+
+@contextmanager
+def _lab(browser: Browser, url: str, *, live: bool) -> Iterator[Page]:
+    """The page with a slider in focus; without ``live``, Python isn't started."""
+    with _page(browser) as page:
+        if not live:  # as on a metered connection, where the page waits for a click
+            page.add_init_script(
+                "Object.defineProperty(navigator, 'connection', { value: { saveData: true } })"
+            )
+        page.goto(url)
+        _mark_time(page, "kvproof:live" if live else "kvproof:prebuilt")
+        page.locator("#lab-n_past").get_by_role("slider").focus()
+        yield page
+
+
+def _slider(browser: Browser, url: str, *, live: bool) -> list[float]:
+    """Milliseconds from a key press on a slider to the frame that shows its state."""
+    with _lab(browser, url, live=live) as page:
+        page.evaluate(WATCH_SLIDER)
+        for move in range(SLIDER_MOVES):
+            page.keyboard.press("ArrowRight" if move % 40 < 20 else "ArrowLeft")
+            page.wait_for_function("n => window.paints.length > n", arg=move)
+        return [float(ms) for ms in page.evaluate("window.paints")]
+
+
+def _heap_growth(browser: Browser, url: str) -> float:
+    """Share by which the page's JS heap grows over 200 slider moves, garbage collected."""
+    with _lab(browser, url, live=True) as page:
+        session = page.context.new_cdp_session(page)
+
+        def used() -> float:
+            session.send("HeapProfiler.collectGarbage")
+            return float(session.send("Runtime.getHeapUsage")["usedSize"])
+
+        before = used()
+        for move in range(HEAP_MOVES):
+            page.keyboard.press("ArrowRight" if move % 40 < 20 else "ArrowLeft")
+        page.wait_for_timeout(500)
+        return used() / before - 1
+
+
+def _weigh(path: str) -> dict[str, Any]:
+    file = DIST / (path or "index.html")
+    content = file.read_bytes()
+    compressed = brotli.compress(content, quality=9, lgwin=24)
+    return {"path": path or "index.html", "raw": len(content), "brotli": len(compressed)}
+
+
+def _environment(browser: Browser) -> dict[str, Any]:
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "system": platform.platform(terse=True),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "browser": f"Chromium {browser.version}, headless",
+    }
+
+
+def as_table(figures: dict[str, Any]) -> str:
+    """The figures beside their budgets."""
+    starts = figures["starts_ms"]
+
+    def start(name: str) -> float:
+        return statistics.median(run[name] for run in starts)
+
+    ratio = statistics.median(run["live"] / run["floor"] for run in starts)
+    total = {kind: sum(file[kind] for file in figures["bytes"]) for kind in ("raw", "brotli")}
+    prebuilt, live = figures["slider_prebuilt_ms"], figures["slider_live_ms"]
+    rows = [
+        ("floor: Pyodide and NumPy, s", f"{start('floor') / 1e3:.2f}", ""),
+        ("prebuilt figures interactive, s", f"{start('prebuilt') / 1e3:.2f}", "<= 1.2"),
+        ("live, s", f"{start('live') / 1e3:.2f}", ""),
+        ("live / floor", f"{ratio:.2f}", "<= 1.4"),
+        ("slider to paint, prebuilt p50, ms", f"{percentile(prebuilt, 50):.0f}", ""),
+        ("slider to paint, prebuilt p95, ms", f"{percentile(prebuilt, 95):.0f}", "<= 32"),
+        ("slider to paint, live p50, ms", f"{percentile(live, 50):.0f}", "<= 45"),
+        ("slider to paint, live p95, ms", f"{percentile(live, 95):.0f}", "<= 80"),
+        (f"heap growth, {HEAP_MOVES} moves", f"{figures['heap_growth']:.1%}", "< 10%"),
+        ("bytes to live, raw", megabytes(total["raw"]), ""),
+        ("bytes to live, brotli", megabytes(total["brotli"]), "<= 11 MB"),
+    ]
+    lines = [f"{'medians of ' + str(len(starts)) + ' cold contexts':<36}{'measured':>10}  budget"]
+    lines += [f"{name:<36}{value:>10}  {budget}" for name, value, budget in rows]
+    lines += [
+        f"  {file['path']:<58}{file['raw']:>10}{file['brotli']:>10}" for file in figures["bytes"]
+    ]
+    return "\n".join(lines)
+
+
+def percentile(samples: Sequence[float], percent: int) -> float:
+    """The smallest sample that at least ``percent`` % of the samples don't exceed."""
+    return sorted(samples)[-(-len(samples) * percent // 100) - 1]

@@ -1,0 +1,30 @@
+"""Is ``dist`` up to date?  Asked at every start, so nothing heavy is imported before the answer."""
+
+from pathlib import Path
+
+from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
+from kvsite.stages import folder_bytes, megabytes, stage
+from kvsite.stamps import STAMP, digest, is_fresh, new_folder
+from kvsite.wasm import WASM
+
+
+def build_site() -> Path:
+    """Make ``dist`` complete and current.
+
+    Raises:
+        Failure: the scripts can't be bundled, or the notebook is missing.
+    """
+    locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
+    made_from = digest(
+        [ROOT / "site", PY, ROOT / "notebooks", *locks, RUNTIME / STAMP, WASM / STAMP]
+    )
+    if is_fresh(DIST, made_from):
+        return DIST
+    from kvsite.pages import Site
+
+    with stage("pages") as current:
+        with new_folder(DIST, made_from) as folder:
+            Site(folder).build()
+            n_bytes = folder_bytes(folder)
+        current.note(f"rendered, {megabytes(n_bytes)}")
+    return DIST
