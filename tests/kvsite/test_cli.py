@@ -67,7 +67,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_bad_arguments(argv: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(argv)
+        cli._parse(argv)  # not `main`, which would go on to set things up
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
 
