@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
             set_up(verb.group)
             if verb.torch:
                 set_up_torch()
-            if Path(sys.prefix).resolve() != VENV:
+            if Path(sys.executable) != venv_python():  # as started below: at most one hop
                 return _continue_in_venv(argv)
         return verb.action(args)
     except Failure as failure:

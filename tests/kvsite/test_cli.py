@@ -94,6 +94,22 @@ def test_programming_errors_are_not_hidden(action: list[BaseException]) -> None:
         cli.main(["bench"])
 
 
+def test_work_goes_on_in_the_venv_with_one_hop(monkeypatch: pytest.MonkeyPatch) -> None:
+    hops: list[list[str]] = []
+
+    def hop(argv: list[str]) -> int:
+        hops.append(argv)
+        monkeypatch.setattr(sys, "executable", str(cli.venv_python()))  # as the new process has it
+        return cli.main(argv)
+
+    monkeypatch.setattr(cli, "set_up", lambda group: None)
+    monkeypatch.setattr(cli, "_continue_in_venv", hop)
+    monkeypatch.setitem(cli.VERBS, "bench", cli.Verb(lambda args: 7, ""))
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    assert cli.main(["bench"]) == 7
+    assert hops == [["bench"]]
+
+
 def test_arguments_behind_the_dashes_go_to_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[list[str]] = []
     monkeypatch.setattr(cli, "build", lambda args: 0)
