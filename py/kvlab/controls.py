@@ -6,6 +6,8 @@ take their place.  They read the page's CSS variables, which reach into shadow r
 
 from typing import Any
 
+from kvlab.palette import themed
+
 STYLE = """
 :host { font: 0.9375rem / 1.5 var(--font); color: var(--text); }
 .bk-slider-title { font-size: 0.9375rem; font-weight: 600; white-space: normal; }
@@ -13,7 +15,6 @@ STYLE = """
 .noUi-target { height: 0.5rem; margin: 0.75rem 0.75rem 0.5rem; border: 0; box-shadow: none;
   border-radius: 0.25rem; background: var(--line); }
 .noUi-connects { border-radius: 0.25rem; }
-.noUi-connect { background: var(--accent); }
 .noUi-horizontal .noUi-handle { width: 1.5rem; height: 1.5rem; top: -0.5rem; right: -0.75rem;
   border: 2px solid var(--accent); border-radius: 50%; background: var(--surface);
   box-shadow: none; cursor: grab; }
@@ -31,4 +32,6 @@ def style(model: Any) -> Any:
     """Give a Panel control's Bokeh model the page's look; returns the model."""
     model.stylesheets = [STYLE]
     model.margin = 0
+    if "bar_color" in model.properties():
+        themed(model, bar_color="accent")
     return model

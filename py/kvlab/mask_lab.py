@@ -62,7 +62,9 @@ class MaskLab:
         self._masks = {"offset": _MaskFigure(), "top-left": _MaskFigure()}
         self._errors = _ErrorFigure()
         self._texts = ColumnDataSource(name="texts")
-        models = {name: style(control.get_root()) for name, control in self._controls.items()}
+        models: dict[str, Model] = {
+            name: style(control.get_root()) for name, control in self._controls.items()
+        }
         self.roots: dict[str, Model] = {
             **models,
             **{f"{name}-mask": mask.figure for name, mask in self._masks.items()},
