@@ -1,0 +1,154 @@
+"""What the lab says about a state: read-outs, and a sentence for each figure."""
+
+import re
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from kvlab.mask_texts import number, texts
+from kvproof import MaskReport, MaskResult, offset_mask, report, top_left_mask
+
+READOUTS = [
+    "state",
+    "rounding-floor",
+    "offset-hidden-keys",
+    "hidden-keys",
+    *(f"offset-{name}" for name in ("error", "worst-row", "argmax", "nan")),
+    *(f"top-left-{name}" for name in ("error", "worst-row", "argmax", "nan")),
+    "offset-summary",
+    "top-left-summary",
+    "errors-summary",
+]
+
+
+def said(result: MaskReport) -> dict[str, str]:
+    columns = texts(result)
+    return dict(zip(columns["key"], columns["text"], strict=True))
+
+
+def values(result: MaskReport) -> dict[str, str]:
+    columns = texts(result)
+    return dict(zip(columns["key"], columns["value"], strict=True))
+
+
+def made_up(n_past: int, offset_errors: list[float], top_left_errors: list[float]) -> MaskReport:
+    """A report with these row errors, and half of the rows in agreement under the wrong mask."""
+    n_new = len(offset_errors)
+    right = MaskResult(offset_mask(n_past, n_new), np.array(offset_errors), 1.0, 0)
+    wrong = MaskResult(top_left_mask(n_past, n_new), np.array(top_left_errors), 0.5, 0)
+    return MaskReport(n_past, n_new, "float64", 3e-16, right, wrong)
+
+
+@pytest.mark.parametrize(("n_past", "n_new"), [(4, 2), (0, 1), (1, 1), (32, 16)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_numbers_behind_the_texts_are_the_reports_in_full(
+    n_past: int, n_new: int, dtype: str
+) -> None:
+    result = report(n_past, n_new, dtype)
+    columns = texts(result)
+    assert columns["key"] == READOUTS
+    found = values(result)
+    assert float(found["rounding-floor"]) == result.rounding_floor
+    assert found["hidden-keys"] == str(n_past * n_new)
+    assert found["offset-hidden-keys"] == "0"
+    for name, mask in ("offset", result.offset), ("top-left", result.top_left):
+        assert float(found[f"{name}-error"]) == mask.row_errors.max()
+        assert int(found[f"{name}-worst-row"]) == mask.row_errors.argmax()
+        assert float(found[f"{name}-argmax"]) == mask.argmax_agreement
+        assert found[f"{name}-nan"] == "0"
+    assert {found[key] for key in READOUTS if "summary" in key or key == "state"} == {""}
+
+
+def test_the_default_state_in_words() -> None:
+    shown = said(made_up(4, [0.0, 1.5e-15], [0.25, 0.69914]))
+    assert shown["state"] == "P = 4, C = 2, float64"
+    assert shown["rounding-floor"] == "3.00e-16"
+    assert shown["hidden-keys"] == "8"
+    assert shown["offset-error"] == "1.50e-15"
+    assert shown["offset-worst-row"] == "1 (position 5)"
+    assert shown["offset-argmax"] == "100% (2 of 2)"
+    assert shown["top-left-error"] == "0.699"
+    assert shown["top-left-argmax"] == "50% (1 of 2)"
+    assert "P = 4 and C = 2" in shown["offset-summary"]
+    assert "all 4 cached keys" in shown["offset-summary"]
+    assert "11 of 12 cells" in shown["offset-summary"]
+    assert "opens only 3 of 12 cells" in shown["top-left-summary"]
+    assert "P = 4 keys, 8 in all" in shown["top-left-summary"]
+    assert "float64: 3.0e-16" in shown["errors-summary"]
+    assert "off by 1.50e-15, 5.0 times the floor" in shown["errors-summary"]
+    assert "off by 0.699" in shown["errors-summary"]
+    assert "50% of the rows" in shown["errors-summary"]
+
+
+def test_without_history_the_words_say_that_the_masks_are_the_same() -> None:
+    shown = said(made_up(0, [0.0, 2e-16], [0.0, 2e-16]))
+    assert "the two masks are the same" in shown["top-left-summary"]
+    assert "the same mask" in shown["errors-summary"]
+    assert "cached" not in shown["offset-summary"]
+    assert "3 of 4 cells" in shown["offset-summary"]
+
+
+def test_an_exact_zero_is_called_one() -> None:
+    shown = said(made_up(4, [0.0, 0.0], [0.25, 0.5]))
+    assert shown["offset-error"] == "0 (exact)"
+    assert shown["offset-worst-row"] == "none"
+    assert "equal to the last bit" in shown["errors-summary"]
+
+
+def test_a_single_token_has_nothing_to_hide() -> None:
+    shown = said(report(7, 1))
+    assert "all 7 cached keys" in shown["offset-summary"]
+    assert "every cell is open (8 of 8)" in shown["offset-summary"]
+    assert "future" not in shown["offset-summary"]
+
+
+def test_nan_is_said_and_not_taken_for_a_number() -> None:
+    result = made_up(4, [0.0, 2e-16], [np.nan, 0.5])
+    result = replace(result, top_left=replace(result.top_left, n_nan=97))
+    shown = said(result)
+    assert shown["top-left-error"] == "nan"
+    assert shown["top-left-worst-row"] == "0 (position 4)"
+    assert shown["top-left-nan"] == values(result)["top-left-nan"] == "97"
+    assert values(result)["top-left-error"] == "nan"
+
+
+def test_a_number_keeps_three_digits_and_an_exact_zero_is_called_one() -> None:
+    assert number(0.0) == "0 (exact)"
+    assert number(1.894) == "1.89"
+    assert number(0.7) == "0.700"
+    assert number(0.6991486) == "0.699"
+    assert number(5.96e-7) == "5.96e-07"
+    assert number(5e-324) != number(0.0)
+    for value in np.geomspace(1e-17, 20, 500).tolist():
+        assert float(number(value)) == pytest.approx(value, rel=5e-3), value
+
+
+SLIPS = {
+    "one of many": r"\b1 (cached )?(keys|cells|rows)\b",
+    "one in the plural": r"\b1 lie\b",
+    "all of one": r"\ball 1\b",
+    "yet nothing": r"yet 0%",
+    "an empty place": r"  |\( | \.|None|nan",
+}
+
+
+@pytest.fixture(scope="module")
+def all_said() -> list[str]:
+    """The texts of all states of the sliders."""
+    states = product(range(33), range(1, 17), ["float32", "float64"])
+    return [text for state in states for text in said(report(*state)).values()]
+
+
+@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
+def test_no_state_is_put_into_clumsy_words(all_said: list[str], slip: str) -> None:
+    assert [text for text in all_said if re.search(slip, text)] == []
+
+
+def test_each_sentence_ends_and_changes_with_the_state() -> None:
+    first, second = said(report(4, 2)), said(report(5, 3))
+    for key in READOUTS:
+        if key.endswith("summary"):
+            assert first[key].endswith(".")
+            assert first[key] != second[key]

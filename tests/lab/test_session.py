@@ -1,0 +1,165 @@
+"""A document answers patches as a page sends them, and its states can be stored in a table."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import panel as pn
+import pytest
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource, Model, Range1d
+
+from kvlab.session import Session, state_table
+
+
+class Multiples:
+    """A lab as small as can be: the multiples of ``factor`` up to 3 times, and their range."""
+
+    made: "Multiples"
+
+    def __init__(self) -> None:
+        Multiples.made = self
+        self.answered: list[int] = []
+        self.factor = pn.widgets.IntSlider(label="Factor", start=0, end=4, value=2)
+        self.sign = pn.widgets.RadioBoxGroup(label="Sign", options=["plus", "minus"], value="plus")
+        for control in (self.factor, self.sign):
+            control.param.watch(lambda _: self._update(), "value")
+        self._source, self._range = ColumnDataSource(), Range1d()
+        models = {"factor": self.factor.get_root(), "sign": self.sign.get_root()}
+        self.roots: dict[str, Model] = {**models, "multiples": self._source, "range": self._range}
+        self.widgets: dict[str, tuple[Model, str]] = {
+            "factor": (models["factor"], "value"),
+            "sign": (models["sign"], "active"),
+        }
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "end": (self._range, "end"),
+            "multiples": (self._source, "data"),
+        }
+        self._update()
+
+    @property
+    def initial(self) -> dict[str, Any]:
+        return {"factor": 2, "sign": 0}
+
+    def states(self) -> Iterator[dict[str, Any]]:
+        for sign in (0, 1):
+            for factor in range(5):
+                yield {"factor": factor, "sign": sign}
+
+    def _update(self) -> None:
+        factor = self.factor.value * {"plus": 1, "minus": -1}[self.sign.value]
+        self.answered.append(factor)
+        self._source.data = {"times": [1, 2, 3], "value": [factor, 2 * factor, 3 * factor]}
+        self._range.end = 3 * abs(factor)
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(Multiples)
+
+
+def state(factor: int) -> list[Any]:
+    return [3 * abs(factor), {"times": [1, 2, 3], "value": [factor, 2 * factor, 3 * factor]}]
+
+
+def test_a_session_starts_with_the_labs_first_state(session: Session) -> None:
+    assert session.state() == state(2)
+
+
+def test_a_patch_moves_panels_widget_and_the_outputs(session: Session) -> None:
+    session.set({"factor": 4, "sign": 1})
+    assert Multiples.made.factor.value == 4
+    assert Multiples.made.sign.value == "minus"
+    assert session.state() == state(-4)
+
+
+def test_setting_what_is_set_answers_nothing(session: Session) -> None:
+    before = list(Multiples.made.answered)
+    session.set({"factor": 2, "sign": 0})
+    assert Multiples.made.answered == before
+
+
+def test_the_last_of_many_moves_wins(session: Session) -> None:
+    for factor in (0, 4, 1, 3, 1):
+        session.set({"factor": factor, "sign": 0})
+    assert session.state() == state(1)
+
+
+def test_outputs_come_in_the_described_order(session: Session) -> None:
+    assert list(session.description()["outputs"]) == ["end", "multiples"]
+    assert session.state()[0] == 6
+
+
+def test_an_answer_is_the_state_as_json(session: Session) -> None:
+    assert json.loads(session.answer('{"factor": 3, "sign": 0}')) == state(3)
+    assert session.state() == state(3)
+
+
+def test_a_page_can_rebuild_the_document_from_its_description(session: Session) -> None:
+    """All IDs resolve, and what they name holds the state."""
+    description = json.loads(json.dumps(session.description()))
+    rebuilt = Document.from_json(description["document"])
+    for name, root in description["roots"].items():
+        assert rebuilt.get_model_by_id(root) in rebuilt.roots
+        assert rebuilt.get_model_by_name(name).id == root
+    found = {}
+    for group in ("widgets", "outputs"):
+        for name, place in description[group].items():
+            found[name] = getattr(rebuilt.get_model_by_id(place["id"]), place["attr"])
+    assert found["factor"] == 2
+    assert found["sign"] == 0
+    assert [found["end"], found["multiples"]] == state(2)
+
+
+def test_two_sessions_do_not_share_a_model(session: Session) -> None:
+    other = Session(Multiples)
+    other.set({"factor": 3, "sign": 0})
+    assert session.state() == state(2)
+    ids = [set(s.description()["roots"].values()) for s in (session, other)]
+    assert not ids[0] & ids[1]
+
+
+def test_the_table_gives_each_state_back_exactly(session: Session) -> None:
+    table = json.loads(json.dumps(state_table(session)))
+    assert list(table["states"]) == [f"{factor},{sign}" for sign in (0, 1) for factor in range(5)]
+    for key, indices in table["states"].items():
+        factor, sign = map(int, key.split(","))
+        assert [table["pool"][index] for index in indices] == state(-factor if sign else factor)
+
+
+def test_the_table_stores_each_value_once(session: Session) -> None:
+    """Five ends serve both signs; of the multiples only those of 0 are equal."""
+    table = state_table(session)
+    values = [json.dumps(value) for value in table["pool"]]
+    assert len(values) == len(set(values)) == 5 + 9
+
+
+def test_equal_numbers_of_different_kinds_stay_apart() -> None:
+    """1 == 1.0 == True in Python, yet a page would see another text or type."""
+    values = iter([1, 1.0, True, 1])
+
+    class Changing(Multiples):
+        def states(self) -> Iterator[dict[str, Any]]:
+            return ({"factor": factor, "sign": 0} for factor in range(4))
+
+    class Fixed(Session):
+        def state(self) -> list[Any]:
+            return [next(values)]
+
+    table = state_table(Fixed(Changing))
+    assert json.dumps(table["pool"]) == "[1, 1.0, true]"
+    assert list(table["states"].values()) == [[0], [1], [2], [0]]
+
+
+@pytest.mark.parametrize("values", [{}, {"factor": 3}])
+def test_a_control_without_a_value_is_an_error_and_moves_nothing(
+    session: Session, values: dict[str, Any]
+) -> None:
+    with pytest.raises(KeyError, match="sign|factor"):
+        session.set(values)
+    assert session.state() == state(2)
+
+
+def test_a_choice_that_does_not_exist_is_an_error(session: Session) -> None:
+    with pytest.raises(IndexError):
+        session.set({"factor": 2, "sign": 7})
