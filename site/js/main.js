@@ -23,12 +23,7 @@ function located(python) {
   };
 }
 
-startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
-  workerUrl: absolute(config.cells.workerUrl),
-  ...located(config.cells.python),
-});
-
-try {
+async function showLab() {
   const lab = await startLab({
     dataUrl: absolute(config.lab.dataUrl),
     workerUrl: absolute(config.lab.workerUrl),
@@ -38,10 +33,19 @@ try {
   if (!saveData && !matchMedia(WAIT_FOR_CLICK).matches) {
     lab.startPython();
   }
-} catch (error) {
-  document.documentElement.dataset.runtimeState = "failed";
-  const status = document.getElementById("runtime-status");
-  if (status) {
-    status.textContent = `The lab can't be shown: ${error instanceof Error ? error.message : error}.`;
-  }
 }
+
+/** @param {unknown} error */
+function sayFailed(error) {
+  document.documentElement.dataset.runtimeState = "failed";
+  const status = /** @type {HTMLElement} */ (document.getElementById("runtime-status"));
+  const reason = error instanceof Error ? error.message : error;
+  status.textContent = `The lab can't be shown: ${reason}. Reload the page to try again.`;
+}
+
+// The lab comes first: it is what a visitor sees.
+await showLab().catch(sayFailed);
+startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
+  workerUrl: absolute(config.cells.workerUrl),
+  ...located(config.cells.python),
+});
