@@ -5,6 +5,7 @@ import re
 import pytest
 from bokeh.models import Range1d, Span
 
+from kvlab.controls import STYLE
 from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS
 from kvlab.palette import DARK, LIGHT, themed
 
@@ -58,6 +59,13 @@ def test_a_cells_mark_stands_out_from_it(theme: dict[str, str], state: str, mark
 def test_the_cells_that_matter_stand_out_from_the_page(theme: dict[str, str], state: str) -> None:
     assert contrast(theme[state], theme["surface"]) >= 3
     assert contrast(theme[state], theme["bg"]) >= 3
+
+
+def test_the_controls_take_their_colours_from_the_page() -> None:
+    used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE)) - {"font"}
+    assert used
+    assert used <= LIGHT.keys()
+    assert not re.search(r"#[0-9a-f]{3}|rgb|hsl", STYLE)
 
 
 def test_no_meaning_rests_on_colour_alone() -> None:
