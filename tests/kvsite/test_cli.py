@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvsite import check, cli
-from kvsite.paths import PY, ROOT
+from kvsite.paths import PY, ROOT, venv_python
 from kvsite.stages import Failure
 
 
@@ -99,7 +99,7 @@ def test_work_goes_on_in_the_venv_with_one_hop(monkeypatch: pytest.MonkeyPatch) 
 
     def hop(argv: list[str]) -> int:
         hops.append(argv)
-        monkeypatch.setattr(sys, "executable", str(cli.venv_python()))  # as the new process has it
+        monkeypatch.setattr(sys, "executable", str(venv_python()))  # as the new process has it
         return cli.main(argv)
 
     monkeypatch.setattr(cli, "set_up", lambda group: None)
