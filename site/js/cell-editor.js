@@ -25,19 +25,9 @@ const STICKY_BAR = 96; // px
  * @returns {EditorView}
  */
 export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
-  /** @param {boolean} move */
-  const runs = (move) => () => {
-    onRun(move);
-    return true;
-  };
-  const runKeys = [
-    { key: "Shift-Enter", run: runs(true) },
-    { key: "Ctrl-Enter", run: runs(false) },
-    { key: "Cmd-Enter", run: runs(false) },
-  ];
   // No Tab binding on purpose: Tab leaves the editor, so nobody gets caught in it.
   const extensions = [
-    Prec.highest(keymap.of(runKeys)),
+    Prec.highest(runKeys(onRun)),
     keymap.of([...defaultKeymap, ...historyKeymap]),
     history(),
     lineNumbers(),
@@ -52,6 +42,20 @@ export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
     EditorView.updateListener.of((update) => update.docChanged && onEdit()),
   ];
   return new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
+}
+
+/** @param {(move: boolean) => void} onRun */
+function runKeys(onRun) {
+  /** @param {boolean} move */
+  const runs = (move) => () => {
+    onRun(move);
+    return true;
+  };
+  return keymap.of([
+    { key: "Shift-Enter", run: runs(true) },
+    { key: "Ctrl-Enter", run: runs(false) },
+    { key: "Cmd-Enter", run: runs(false) },
+  ]);
 }
 
 /**

@@ -25,13 +25,7 @@ export class CellView {
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
     this.#original = (this.#source.textContent ?? "").trimEnd();
     this.output = new CellOutput(`Output of cell ${number}`);
-    const head = element("div", { className: "cell-head" }, [
-      this.#count,
-      this.#state,
-      button("Reset", () => this.reset(), { ariaLabel: `Reset cell ${number}` }),
-      button("Run", () => run(false), { ariaLabel: `Run cell ${number}`, className: "primary" }),
-    ]);
-    const box = element("div", { className: "cell-box" }, [head]);
+    const box = element("div", { className: "cell-box" }, [this.#head(number, () => run(false))]);
     pre.replaceWith(box);
     this.#editor = createEditor({
       parent: box,
@@ -46,6 +40,19 @@ export class CellView {
     });
     // The plain source stays for print: an editor draws only the lines that are on the screen.
     box.append(pre, this.output.element);
+  }
+
+  /**
+   * @param {number} number
+   * @param {() => void} run
+   */
+  #head(number, run) {
+    return element("div", { className: "cell-head" }, [
+      this.#count,
+      this.#state,
+      button("Reset", () => this.reset(), { ariaLabel: `Reset cell ${number}` }),
+      button("Run", run, { ariaLabel: `Run cell ${number}`, className: "primary" }),
+    ]);
   }
 
   get text() {
