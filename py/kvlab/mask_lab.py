@@ -85,12 +85,8 @@ class MaskLab:
             },
             **{f"errors.{part}": output for part, output in self._errors.outputs.items()},
         }
+        self.initial = {name: getattr(model, attr) for name, (model, attr) in self.widgets.items()}
         self._update()
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        """Control values at the start, as the page's widgets hold them."""
-        return {name: getattr(model, attr) for name, (model, attr) in self.widgets.items()}
 
     def states(self) -> Iterator[dict[str, Any]]:
         """All control values: 33 x 16 x 2 = 1,056 states."""

@@ -23,11 +23,8 @@ class Lab(Protocol):
     """Name of a control -> its model and the property that holds its value."""
     outputs: dict[str, tuple[Model, str]]
     """Name of an output -> a model and a property that depends on the controls."""
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        """Control values at the start."""
-        ...
+    initial: dict[str, Any]
+    """Name of a control -> its value at the start."""
 
     def states(self) -> Iterator[dict[str, Any]]:
         """All combinations of control values."""

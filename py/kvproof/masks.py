@@ -12,6 +12,7 @@ With P = ``n_past`` and C = ``n_new``::
 """
 
 from collections.abc import Callable
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +77,13 @@ def restarted_positions(n_past: int, n_new: int) -> IntArray:
 
 
 def check_lengths(n_past: int, n_new: int) -> None:
-    """Refuse a negative history or an empty chunk with a ``ValueError``."""
-    if n_past < 0:
-        raise ValueError(f"n_past must be at least 0, got {n_past}")
-    if n_new < 1:
-        raise ValueError(f"n_new must be at least 1, got {n_new}")
+    """Refuse lengths that aren't integers, a negative history or an empty chunk.
+
+    Raises:
+        ValueError: names the length and its value.
+    """
+    for name, value, least in (("n_past", n_past, 0), ("n_new", n_new, 1)):
+        if not isinstance(value, Integral):
+            raise ValueError(f"{name} must be an integer, got {value!r}")
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")

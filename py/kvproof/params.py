@@ -16,8 +16,10 @@ from kvproof.config import DecoderConfig
 
 FloatArray = NDArray[np.floating]
 
+# Dataclasses with arrays compare by identity (eq=False): `==` of arrays isn't a truth value.
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Norm:
     """LayerNorm: ``gain`` (width,) and ``bias`` (width,)."""
 
@@ -25,7 +27,7 @@ class Norm:
     bias: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attention:
     """``w_qkv`` (width, 3 * width), ``b_qkv`` (3 * width,), ``w_out`` (width, width), ``b_out``."""
 
@@ -35,7 +37,7 @@ class Attention:
     b_out: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mlp:
     """``w_in`` (width, mlp_width), ``b_in``, ``w_out`` (mlp_width, width), ``b_out``."""
 
@@ -45,7 +47,7 @@ class Mlp:
     b_out: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Block:
     """One pre-norm block: attention residual, then MLP residual."""
 
@@ -55,7 +57,7 @@ class Block:
     mlp: Mlp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Params:
     """All parameters of a decoder.
 
@@ -148,12 +150,16 @@ def float_dtype(dtype: DTypeLike) -> np.dtype[np.floating]:
     """``dtype`` as float32 or float64.
 
     Raises:
-        ValueError: any other dtype.
+        ValueError: anything else.
     """
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise ValueError(f"dtype must be float32 or float64, got {dtype!r}") from None
     for supported in (np.dtype(np.float32), np.dtype(np.float64)):
-        if np.dtype(dtype) == supported:
+        if found == supported:
             return supported
-    raise ValueError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
+    raise ValueError(f"dtype must be float32 or float64, got {found}")
 
 
 def params_from_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) -> Params:

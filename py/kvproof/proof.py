@@ -21,7 +21,7 @@ WORKED_EXAMPLE = (12, 7, 31, 4, 9, 18)
 """Six token IDs to look at closely: prefill four, then feed two in one call."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MaskResult:
     """What one mask does to the new tokens' logits, compared with a full recompute."""
 
@@ -46,7 +46,7 @@ class MaskResult:
         return int(self.row_errors.argmax())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MaskReport:
     """The right mask beside the wrong one, for one history length and chunk size."""
 
@@ -73,7 +73,7 @@ def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
     """Token IDs (batch_size, n_total): the worked example, then a fixed random continuation.
 
     A longer text begins with the shorter one, so that sliders extend a text instead of
-    replacing it.  Rows of a batch differ.
+    replacing it.  A larger batch adds rows of other texts.
 
     Raises:
         ValueError: ``n_total`` isn't between 1 and the reference decoder's positions, or
@@ -84,9 +84,9 @@ def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     rng = np.random.default_rng(2026)
-    tokens = rng.integers(REFERENCE.vocab_size, size=(REFERENCE.max_positions, batch_size))
-    tokens[: len(WORKED_EXAMPLE), 0] = WORKED_EXAMPLE
-    return tokens[:n_total].T
+    tokens = rng.integers(REFERENCE.vocab_size, size=(batch_size, REFERENCE.max_positions))
+    tokens[0, : len(WORKED_EXAMPLE)] = WORKED_EXAMPLE
+    return tokens[:, :n_total]
 
 
 def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0) -> MaskReport:

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 import brotli
+import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from kvsite.browser import launch_options
@@ -73,7 +74,8 @@ def main(argv: Sequence[str]) -> int:
 
 def measure(browser: Browser, runs: int) -> dict[str, Any]:
     """All figures: milliseconds, bytes, shares."""
-    starts, requested = [], []
+    starts: list[dict[str, float]] = []
+    requested: list[str] = []
     with floor_site() as floor_url, start_server(DIST) as server:
         for _ in range(runs):
             floor = _mark(browser, floor_url, "floor")[0]
@@ -222,5 +224,5 @@ def as_table(figures: dict[str, Any]) -> str:
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:
-    """The smallest sample that at least ``percent`` % of the samples don't exceed."""
-    return sorted(samples)[-(-len(samples) * percent // 100) - 1]
+    """Linearly interpolated percentile, as ``numpy.percentile``."""
+    return float(np.percentile(samples, percent))

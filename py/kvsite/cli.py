@@ -183,6 +183,14 @@ def notebook(args: argparse.Namespace) -> int:
     return notebook.main(args.extra)
 
 
+def screenshot(args: argparse.Namespace) -> int:
+    """Build, then take the README's picture."""
+    from kvsite import screenshot
+
+    build(args)
+    return screenshot.main()
+
+
 def lock(args: argparse.Namespace) -> int:
     """Write the lock files anew."""
     from kvsite import lock
@@ -209,6 +217,7 @@ VERBS = {
     "notebook": Verb(
         notebook, "Execute the PyTorch notebook anew.", torch=True, passes_on="the notebook command"
     ),
+    "screenshot": Verb(screenshot, "Take the README's picture of the live lab."),
     "lock": Verb(lock, "Write the lock files anew after a change of the requirements."),
     "clean": Verb(clean, "Remove .venv, node_modules, build and dist.", group=None),
 }

@@ -65,8 +65,7 @@ class Site:
         ]
         for path in files:
             self._add_asset(path.name, path.read_bytes())
-        styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
-        self._add_asset("style.css", "\n".join([colour_variables(), *styles]).encode())
+        self._add_asset("style.css", style_sheet().encode())
 
     def _add_asset(self, name: str, content: bytes) -> None:
         stem, dot, suffix = name.rpartition(".")
@@ -149,7 +148,6 @@ class Site:
             title="The notebook: a KV cache in PyTorch, checked and timed",
             description="Executed: decoder, equivalence matrix, broken variants, CPU times.",
             content=Markup(content),
-            config=None,
         )
 
     def _write_not_found(self) -> None:
@@ -158,11 +156,15 @@ class Site:
             title="Not here",
             description="This page doesn't exist.",
             content=Markup(self._templates.get_template("not_found.html.j2").render()),
-            config=None,
+            # Hosts answer with this page at any depth, so it can't refer to files.
+            inline_style=Markup(style_sheet()),
         )
 
     def _write_page(self, name: str, **context: Any) -> None:
-        page = self._templates.get_template("page.html.j2").render(**context, assets=self._assets)
+        template = self._templates.get_template("page.html.j2")
+        page = template.render(
+            {"config": None, "inline_style": None, **context}, assets=self._assets
+        )
         (self._folder / name).write_text(page)
 
 
@@ -185,7 +187,9 @@ def front_matter(text: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in text.splitlines())
 
 
-def colour_variables() -> str:
-    """The palette as CSS variables for light and dark."""
-    lines = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
-    return "\n".join([":root {", "  color-scheme: light dark;", *lines, "}"])
+def style_sheet() -> str:
+    """The palette as CSS variables for light and dark, then all styles."""
+    colours = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
+    palette = "\n".join([":root {", "  color-scheme: light dark;", *colours, "}"])
+    styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
+    return "\n".join([palette, *styles])

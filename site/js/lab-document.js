@@ -14,9 +14,6 @@
  * @typedef {any} Model a BokehJS model
  */
 
-/** The global that the BokehJS scripts define. @type {any} */
-const { Bokeh } = window;
-
 export class LabDocument {
   /** @type {Map<string, [Model, string]>} */
   #widgets;
@@ -30,6 +27,11 @@ export class LabDocument {
    * @param {Description} description
    */
   static async show(description) {
+    /** The global that the BokehJS scripts define. @type {any} */
+    const { Bokeh } = window;
+    if (!Bokeh) {
+      throw new Error("bokeh.min.js did not arrive");
+    }
     const roots = Object.entries(description.roots)
       .map(([name, id]) => [id, `lab-${name}`])
       .filter(([, element]) => document.getElementById(element));

@@ -24,6 +24,7 @@ export class LabPython {
   #epoch = 0;
   #sent = 0;
   #answered = 0;
+  #failures = 0;
   /** @type {Values | undefined} asked for while another question was in flight */
   #wanted;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -54,7 +55,9 @@ export class LabPython {
         this.#fail(event.message || "the worker's script can't be loaded");
       }
     });
-    this.#worker.postMessage({ type: "init", epoch, python: this.#config });
+    // After a failure the browser may have kept a broken file, so a retry asks the server anew.
+    const cache = this.#failures ? "reload" : "default";
+    this.#worker.postMessage({ type: "init", epoch, python: { ...this.#config, cache } });
     this.#watch();
   }
 
@@ -100,6 +103,7 @@ export class LabPython {
 
   /** @param {string} message */
   #fail(message) {
+    this.#failures += 1;
     this.#stop();
     this.#listener.failed(message);
   }

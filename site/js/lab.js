@@ -71,15 +71,17 @@ class Lab {
 
   /** @param {Values} values @param {State} state */
   #answered(values, state) {
+    const present = JSON.stringify(values) === JSON.stringify(this.#document.values);
+    if (!this.#live && !present) {
+      this.#python.ask(this.#document.values); // moved meanwhile, and the table has shown it
+      return;
+    }
     if (!this.#live) {
       this.#live = true;
-      const same = JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
-      this.#status.live(same);
+      this.#status.live(JSON.stringify(state) === JSON.stringify(this.#prebuilt(values)));
     }
+    // While a slider is dragged, late answers are steps on the way; the last one is the present.
     this.#show(state);
-    if (JSON.stringify(values) !== JSON.stringify(this.#document.values)) {
-      this.#python.ask(this.#document.values); // moved while Python was starting
-    }
   }
 
   /** @param {string} message */

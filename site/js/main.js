@@ -40,7 +40,11 @@ function sayFailed(error) {
   document.documentElement.dataset.runtimeState = "failed";
   const status = /** @type {HTMLElement} */ (document.getElementById("runtime-status"));
   const reason = error instanceof Error ? error.message : error;
-  status.textContent = `The lab can't be shown: ${reason}. Reload the page to try again.`;
+  status.textContent = `The figures can't move: ${reason}. They show P = 4 and C = 2.`;
+  const retry = /** @type {HTMLElement} */ (document.getElementById("runtime-button"));
+  retry.textContent = "Retry";
+  retry.hidden = false;
+  retry.addEventListener("click", () => location.reload());
 }
 
 // The lab comes first: it is what a visitor sees.

@@ -12,6 +12,7 @@ import { unpackTar } from "./tar.js";
  * @property {string[]} packages names of packages in the runtime's folder
  * @property {{memory: File, stdlib: File}} [snapshot] the interpreter's memory after its start, and
  *   what it then still needs of the standard library
+ * @property {RequestCache} [cache] how to use the browser's cache, "reload" after a failure
  *
  * @typedef {{stage: string, loaded?: number, total?: number}} Progress
  * @typedef {any} Pyodide
@@ -78,6 +79,7 @@ class Downloads {
   /** @type {Map<string, number>} absolute URL to expected bytes */
   #expected;
   #onProgress;
+  #cache;
   /** @type {(error: Error) => void} */
   #fail = () => {};
   /** Rejects when a known file can't be had whole. @type {Promise<never>} */
@@ -89,7 +91,8 @@ class Downloads {
    * @param {PythonConfig} config
    * @param {(progress: Progress) => void} onProgress
    */
-  constructor({ runtimeUrl, sizes, archives, snapshot }, onProgress) {
+  constructor({ runtimeUrl, sizes, archives, snapshot, cache }, onProgress) {
+    this.#cache = cache;
     const runtime = Object.entries(sizes).map(([name, bytes]) => ({
       url: runtimeUrl + name,
       bytes,
@@ -121,7 +124,8 @@ class Downloads {
       return this.#fetch.call(self, input, init);
     }
     this.#total += expected;
-    const response = await this.#fetch.call(self, input, init).catch((error) => {
+    const options = { ...init, cache: this.#cache };
+    const response = await this.#fetch.call(self, input, options).catch((error) => {
       throw this.#failed(url, error.message);
     });
     if (!response.ok) {

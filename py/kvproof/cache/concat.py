@@ -9,7 +9,7 @@ from kvproof.config import DecoderConfig
 from kvproof.params import FloatArray, float_dtype
 
 
-@dataclass
+@dataclass(eq=False)
 class ConcatCache:
     """Keys and values per layer, each (B, H, T, D), and the one length that all of them share.
 
@@ -52,7 +52,8 @@ class ConcatCache:
         if _row_shape(keys) != _row_shape(held) or keys.dtype != held.dtype:
             raise ValueError(
                 f"the cache holds (batch, heads, head dim) {_row_shape(held)} {held.dtype}, "
-                f"the new tokens have {_row_shape(keys)} {keys.dtype}"
+                f"the new tokens have {_row_shape(keys)} {keys.dtype}; "
+                "make it with new_cache(config, batch_size, params.dtype)"
             )
         self.keys[layer] = np.concatenate([held, keys], axis=2)
         self.values[layer] = np.concatenate([self.values[layer], values], axis=2)
