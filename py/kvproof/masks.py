@@ -11,8 +11,8 @@ With P = ``n_past`` and C = ``n_new``::
     1 1 1 1 1 1                1 1 . . . .
 """
 
+import operator
 from collections.abc import Callable
-from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def check_lengths(n_past: int, n_new: int) -> None:
         ValueError: names the length and its value.
     """
     for name, value, least in (("n_past", n_past, 0), ("n_new", n_new, 1)):
-        if not isinstance(value, Integral):
-            raise ValueError(f"{name} must be an integer, got {value!r}")
+        try:
+            operator.index(value)
+        except TypeError:
+            raise ValueError(f"{name} must be an integer, got {value!r}") from None
         if value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")

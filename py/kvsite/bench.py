@@ -197,7 +197,7 @@ def as_table(figures: dict[str, Any]) -> str:
     starts = figures["starts_ms"]
 
     def start(name: str) -> float:
-        return statistics.median(run[name] for run in starts)
+        return float(statistics.median(run[name] for run in starts))
 
     ratio = statistics.median(run["live"] / run["floor"] for run in starts)
     total = {kind: sum(file[kind] for file in figures["bytes"]) for kind in ("raw", "brotli")}

@@ -1,13 +1,13 @@
 """Take the README's picture of the live mask lab, from the built site."""
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import ViewportSize, sync_playwright
 
 from kvsite.browser import launch_options
 from kvsite.paths import DIST, ROOT
 from kvsite.serve import start_server
 
 PICTURE = ROOT / "docs" / "mask-lab.png"
-SIZE = {"width": 1120, "height": 760}
+SIZE: ViewportSize = {"width": 1120, "height": 900}
 HISTORY, CHUNK = 10, 5
 LIVE_WITHIN_MS = 120_000
 
