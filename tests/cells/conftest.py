@@ -1,6 +1,7 @@
 """A notebook without a page: runs cells and keeps what they wrote."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,7 +16,9 @@ class Notebook:
         self.runner = CellRunner(lambda kind, text: self.written.append((kind, text)))
 
     def run(self, source: str, number: int = 1) -> CellResult:
-        return asyncio.run(self.runner.run(source, number))
+        # In a thread of its own: Playwright keeps a loop running in the main one.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(asyncio.run, self.runner.run(source, number)).result()
 
     def error(self, source: str, number: int = 1) -> str:
         """The traceback of a cell that must fail."""
