@@ -157,6 +157,11 @@ def test_decode_refuses_a_cache_of_another_batch_or_precision(params: Params, dt
         decode(params, [[12]], new_cache(REFERENCE, 1, other), REFERENCE)
 
 
+def test_the_refusal_says_how_to_make_a_cache_that_fits() -> None:
+    with pytest.raises(ValueError, match=r"make it with new_cache\(config, batch_size, params\."):
+        decode(init_params(REFERENCE, dtype="float64"), [[12]], new_cache(REFERENCE), REFERENCE)
+
+
 def test_a_full_cache_takes_no_more() -> None:
     config = DecoderConfig(1, 4, 1, 5, 4, max_positions=6)
     params = init_params(config)

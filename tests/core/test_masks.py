@@ -96,6 +96,12 @@ def test_a_single_new_token_needs_no_mask_and_a_chunk_does() -> None:
         assert offset_mask(n_past, n_new).all() == (n_new == 1), (n_past, n_new)
 
 
+def test_numpys_integers_are_lengths_too() -> None:
+    """Lengths often come out of an array."""
+    lengths: Any = np.array([4, 2])
+    np.testing.assert_array_equal(offset_mask(*lengths), offset_mask(4, 2))
+
+
 def test_positions_go_on_behind_the_history() -> None:
     """The exercise: ten cached, three new."""
     assert offset_positions(10, 3).tolist() == [10, 11, 12]
@@ -113,6 +119,9 @@ def test_positions_go_on_behind_the_history() -> None:
         (-1, 2, "n_past must be at least 0, got -1"),
         (4, 0, "n_new must be at least 1, got 0"),
         (0, -3, "n_new must be at least 1, got -3"),
+        (2.5, 2, r"n_past must be an integer, got 2\.5"),
+        (4, "2", "n_new must be an integer, got '2'"),
+        (4, None, "n_new must be an integer, got None"),
     ],
 )
 def test_bad_lengths_are_refused(function: Mask, n_past: int, n_new: int, message: str) -> None:

@@ -181,6 +181,18 @@ def test_another_dtype_is_refused(dtype: str) -> None:
         params_from_arrays(arrays, TINY)
 
 
+def test_a_misspelt_dtype_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be float32 or float64, got 'flaot32'"):
+        init_params(TINY, dtype="flaot32")
+
+
+def test_parameters_compare_by_identity() -> None:
+    """Two arrays have no one truth value: comparing them field by field would raise."""
+    params = init_params(TINY)
+    assert params == params
+    assert params != init_params(TINY)
+
+
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(ValueError, match="non-negative"):
         init_params(TINY, seed=-1)

@@ -1,6 +1,7 @@
 """The numbers that the page, the notebook and the tests share, recomputed here the long way."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +64,10 @@ def test_row_errors_are_float64_in_either_precision(dtype: str) -> None:
 def test_the_rounding_floor_is_one_unit_at_the_largest_logit(
     dtype: str, mantissa_bits: int
 ) -> None:
-    logits = forward(init_params(REFERENCE, 0, dtype), example_tokens(6), REFERENCE)[:, 4:]
-    largest = float(np.abs(logits).max())
-    assert report(4, 2, dtype).rounding_floor == pytest.approx(2.0**-mantissa_bits * largest)
+    logits = forward(init_params(REFERENCE, 0, dtype), example_tokens(9), REFERENCE)[:, 7:]
+    assert logits.max() < -logits.min(), "no control: the sign of the largest logit is lost"
+    largest = -float(logits.min())
+    assert report(7, 2, dtype).rounding_floor == pytest.approx(2.0**-mantissa_bits * largest)
 
 
 @pytest.mark.parametrize("n_new", range(1, 17))
@@ -178,7 +180,7 @@ def test_a_report_can_be_made_again() -> None:
     """Nothing that one report computed is changed by another."""
     first = report(4, 2)
     report(4, 3)
-    report(5, 2, "float32", seed=1)
+    report(4, 2, "float32", seed=1)
     again = report(4, 2)
     assert first.top_left.row_errors.tolist() == again.top_left.row_errors.tolist()
     assert first.rounding_floor == again.rounding_floor
@@ -188,17 +190,19 @@ BAD_INPUT = {
     "negative history": ((-1, 2), {}, "n_past must be at least 0, got -1"),
     "empty chunk": ((4, 0), {}, "n_new must be at least 1, got 0"),
     "too long": ((500, 13), {}, r"n_total must be 1\.\.512, got 513"),
+    "half a token": ((4, 2.5), {}, r"n_new must be an integer, got 2\.5"),
     "half precision": ((4, 2), {"dtype": "float16"}, "must be float32 or float64, got float16"),
+    "a slip of the pen": ((4, 2), {"dtype": "flaot32"}, "must be float32 or float64, got 'flaot32"),
     "negative seed": ((4, 2), {"seed": -1}, "non-negative"),
 }
 
 
 @pytest.mark.parametrize(("lengths", "options", "message"), BAD_INPUT.values(), ids=BAD_INPUT)
 def test_bad_input_is_refused(
-    lengths: tuple[int, int], options: dict[str, str], message: str
+    lengths: tuple[int, int], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        report(*lengths, **options)  # type: ignore[arg-type]
+        report(*lengths, **options)
 
 
 def test_the_example_text_begins_with_the_worked_example() -> None:
@@ -221,6 +225,12 @@ def test_a_longer_example_begins_with_the_shorter_one() -> None:
 def test_rows_of_a_batch_are_different_texts() -> None:
     rows = example_tokens(24, batch_size=3)
     assert len({tuple(row) for row in rows.tolist()}) == 3
+
+
+def test_a_larger_batch_adds_rows_below() -> None:
+    rows = example_tokens(24, batch_size=3)
+    np.testing.assert_array_equal(example_tokens(24), rows[:1])
+    np.testing.assert_array_equal(example_tokens(24, batch_size=2), rows[:2])
 
 
 @pytest.mark.parametrize("n_total", [0, -1, 513])

@@ -70,6 +70,8 @@ def test_the_controls_have_their_names_and_limits(session: Session) -> None:
 def test_the_lab_starts_with_the_worked_example(session: Session) -> None:
     assert session.lab.initial == {"n_past": 4, "n_new": 2, "dtype": 1}
     assert session.state() == list(move(Session(MaskLab), 4, 2).values())
+    move(session, 9, 9, 0)
+    assert session.lab.initial == {"n_past": 4, "n_new": 2, "dtype": 1}
 
 
 def test_the_table_has_all_1056_states_once(table: dict[str, Any]) -> None:

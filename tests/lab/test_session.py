@@ -35,11 +35,8 @@ class Multiples:
             "end": (self._range, "end"),
             "multiples": (self._source, "data"),
         }
+        self.initial = {"factor": 2, "sign": 0}
         self._update()
-
-    @property
-    def initial(self) -> dict[str, Any]:
-        return {"factor": 2, "sign": 0}
 
     def states(self) -> Iterator[dict[str, Any]]:
         for sign in (0, 1):
