@@ -1,0 +1,160 @@
+"""The built site in a real browser, on pages that tolerate no error.
+
+A test fails at its end if any of its pages or their workers logged an error, threw, left a
+rejection unhandled, or asked another host for something.  A test that provokes errors on purpose
+lists them in ``expected_errors``.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests.site.lab_page import DEFAULT, SAVE_DATA, Lab, OpenPage, PrebuiltTable
+
+from kvsite.browser import launch_options
+from kvsite.paths import DIST
+from kvsite.serve import HOST, start_server
+from kvsite.stamps import STAMP
+
+
+class SharedLab:
+    """One open lab, lent to test after test."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self._errors: list[str] = []
+        record_errors(context, self._errors)
+        self.lab = Lab(context.new_page()).open(url)
+
+    def lend(self) -> Iterator[Lab]:
+        """Give the lab away at its default state, then check what happened to it."""
+        self.lab.page.emulate_media()
+        self.lab.move_to(DEFAULT)
+        yield self.lab
+        seen = self._errors.copy()
+        self._errors.clear()
+        check_errors(seen, [])
+
+
+@pytest.fixture(scope="session")
+def site_url() -> Iterator[str]:
+    """Where the site that ``build.py`` made is served."""
+    if not (DIST / STAMP).is_file():
+        pytest.fail(f"{DIST} holds no complete site: run `python build.py test`, which builds it.")
+    with start_server(DIST) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**launch_options())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page_errors() -> list[str]:
+    """What went wrong on the test's pages so far."""
+    return []
+
+
+@pytest.fixture
+def expected_errors() -> list[str]:
+    """Patterns of the errors that a test provokes: each must come, and no others may."""
+    return []
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser, page_errors: list[str], expected_errors: list[str]
+) -> Iterator[OpenPage]:
+    """Makes pages in fresh contexts; takes the options of Playwright's ``new_context``."""
+    contexts = []
+
+    def new_page(**options: Any) -> Page:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        record_errors(context, page_errors)
+        return context.new_page()
+
+    yield new_page
+    for context in contexts:
+        context.close()
+    check_errors(page_errors, expected_errors)
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Page:
+    """A page of a desktop's size."""
+    return open_page()
+
+
+@pytest.fixture(scope="session")
+def shared_labs(browser: Browser, site_url: str) -> Iterator[dict[str, SharedLab]]:
+    """A prebuilt and a live lab, for all tests that don't mind what was done on it before."""
+    with browser.new_context() as prebuilt, browser.new_context() as live:
+        prebuilt.add_init_script(SAVE_DATA)
+        labs = {
+            name: SharedLab(c, site_url) for name, c in [("prebuilt", prebuilt), ("live", live)]
+        }
+        labs["live"].lab.expect_runtime("live")
+        yield labs
+
+
+@pytest.fixture
+def prebuilt_lab(shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
+    """The lab before any Python, at its default state."""
+    yield from shared_labs["prebuilt"].lend()
+
+
+@pytest.fixture
+def live_lab(shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
+    """The live lab, at its default state."""
+    yield from shared_labs["live"].lend()
+
+
+@pytest.fixture(params=["prebuilt", "live"])
+def lab(request: pytest.FixtureRequest, shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
+    """Runs a test twice: with states from the table, and with Python's answers."""
+    yield from shared_labs[request.param].lend()
+
+
+@pytest.fixture(scope="session")
+def table() -> PrebuiltTable:
+    [file] = (DIST / "assets").glob("mask_lab.*.json")
+    return PrebuiltTable(json.loads(file.read_text()))
+
+
+def record_errors(context: BrowserContext, errors: list[str]) -> None:
+    """Append to ``errors`` whatever goes wrong on the context's pages and in their workers."""
+    context.on(
+        "console",
+        lambda message: (
+            errors.append(f"console: {message.text} {message.location.get('url')}")
+            if message.type == "error"
+            else None
+        ),
+    )
+    context.on("weberror", lambda error: errors.append(f"uncaught: {error.error}"))
+    context.on(
+        "request",
+        lambda request: (
+            None if is_own(request.url) else errors.append(f"another host: {request.url}")
+        ),
+    )
+
+
+def is_own(url: str) -> bool:
+    """True if nothing leaves the machine for this URL; a data URL has no host."""
+    return urlsplit(url).hostname in (None, HOST)
+
+
+def check_errors(errors: list[str], expected: list[str]) -> None:
+    unexpected = [e for e in errors if not any(re.search(pattern, e) for pattern in expected)]
+    assert not unexpected, "the page had errors:\n" + "\n".join(unexpected)
+    missing = [p for p in expected if not any(re.search(p, error) for error in errors)]
+    assert not missing, f"expected errors that didn't come: {missing}"

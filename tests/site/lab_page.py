@@ -1,0 +1,195 @@
+"""The mask lab as a reader of the page meets it, and what it must show."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from playwright.sync_api import Locator, Page, expect
+
+from kvproof import MaskReport, report
+
+PYTHON_STARTS = 120_000
+"""Milliseconds at most until Python answers on a slow machine; nothing here measures time."""
+
+CONTROLS = ("n_past", "n_new", "dtype")
+DTYPES = ("float32", "float64")
+
+
+OpenPage = Callable[..., Page]
+"""The fixture ``open_page``."""
+
+SAVE_DATA = 'Object.defineProperty(navigator, "connection", { value: { saveData: true } });'
+"""Makes a browser claim that its user saves data: then the lab waits for a click."""
+
+COUNT_QUESTIONS = """
+window.labQuestions = { open: 0 };
+window.Worker = class extends Worker {
+  constructor(...options) {
+    super(...options);
+    this.addEventListener("message", ({ data }) => {
+      if (data.type === "state") setTimeout(() => { window.labQuestions.open -= 1; });
+    });
+  }
+  postMessage(message, ...rest) {
+    if (message.type === "set") window.labQuestions.open += 1;
+    super.postMessage(message, ...rest);
+  }
+};
+"""
+"""Counts in the page what the lab's worker was asked and hasn't answered yet."""
+
+
+class State(NamedTuple):
+    """Where the controls stand."""
+
+    n_past: int
+    n_new: int
+    dtype: str = "float64"
+
+    @property
+    def label(self) -> str:
+        """What the page calls it."""
+        return f"P = {self.n_past}, C = {self.n_new}, {self.dtype}"
+
+    @property
+    def control_values(self) -> dict[str, int]:
+        """What the widgets hold: the precision is an index."""
+        return {"n_past": self.n_past, "n_new": self.n_new, "dtype": DTYPES.index(self.dtype)}
+
+    def report(self) -> MaskReport:
+        """The numbers as this test's own Python computes them."""
+        return report(*self)
+
+
+DEFAULT = State(4, 2)
+
+
+class PrebuiltTable:
+    """The lab's file of prebuilt states."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.description = data["description"]
+        self._table = data["table"]
+
+    def outputs(self, state: State) -> dict[str, Any]:
+        """Name of each output -> its value at a state."""
+        key = ",".join(str(state.control_values[name]) for name in self.description["widgets"])
+        values = [self._table["pool"][index] for index in self._table["states"][key]]
+        return dict(zip(self.description["outputs"], values, strict=True))
+
+    def readouts(self, state: State) -> dict[str, tuple[str, str]]:
+        """Name of each read-out -> its text and full-precision value ("" for a sentence)."""
+        texts = self.outputs(state)["texts"]
+        pairs = zip(texts["text"], texts["value"], strict=True)
+        return dict(zip(texts["key"], pairs, strict=True))
+
+
+class Lab:
+    """The lab on an open page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.html = page.locator("html")
+        self.status = page.locator("#runtime-status")
+        self.button = page.locator("#runtime-button")
+        self.state = self.readout("state")
+
+    def open(self, url: str) -> "Lab":
+        """Go to the page and wait until the controls are there."""
+        self.page.add_init_script(COUNT_QUESTIONS)
+        self.page.goto(url)
+        for name in ("n_past", "n_new"):
+            expect(self.slider(name)).to_be_visible()
+        return self
+
+    def expect_runtime(self, state: str, timeout: int = PYTHON_STARTS) -> None:
+        """Wait for ``<html data-runtime-state>``."""
+        expect(self.html).to_have_attribute("data-runtime-state", state, timeout=timeout)
+
+    def slider(self, name: str) -> Locator:
+        """The handle of ``n_past`` or ``n_new``."""
+        return self.page.locator(f"#lab-{name}").get_by_role("slider")
+
+    def radio(self, dtype: str) -> Locator:
+        return self.page.get_by_role("radio", name=dtype)
+
+    def readout(self, name: str) -> Locator:
+        return self.page.locator(f'[data-readout="{name}"]')
+
+    def value(self, name: str) -> float:
+        """A read-out's number in full precision."""
+        return float(self.readout(name).get_attribute("data-value") or "missing")
+
+    def move_to(self, state: State) -> None:
+        """Set the controls, as a script would, and wait until the page shows that state."""
+        self.move_through([state])
+
+    def move_through(self, states: Sequence[State]) -> None:
+        """Move from state to state, each as soon as the one before is shown."""
+        self.page.evaluate(
+            """async (states) => {
+              const [document] = Bokeh.documents;
+              const shown = window.document.querySelector('[data-readout="state"]');
+              for (const [values, label] of states) {
+                for (const [name, value] of Object.entries(values)) {
+                  const control = document.get_model_by_name(name);
+                  control[control.properties.active ? "active" : "value"] = value;
+                }
+                while (shown.textContent !== label) await new Promise(requestAnimationFrame);
+              }
+            }""",
+            [(state.control_values, state.label) for state in states],
+        )
+
+    def expect_state(self, state: State) -> None:
+        expect(self.state).to_have_text(state.label)
+
+    def wait_until_idle(self) -> None:
+        """Wait until Python has answered all that it was asked, and the answer is shown."""
+        self.page.wait_for_function("() => window.labQuestions.open === 0")
+
+    def control_values(self) -> State:
+        """Where the controls stand, whatever the page shows."""
+        values = self.page.evaluate(
+            """names => names.map(name => {
+              const control = Bokeh.documents[0].get_model_by_name(name);
+              return control.properties.active ? control.active : control.value;
+            })""",
+            CONTROLS,
+        )
+        return State(values[0], values[1], DTYPES[values[2]])
+
+    def outputs(self, table: PrebuiltTable) -> dict[str, Any]:
+        """What the document's models hold now, by the names of the outputs."""
+        outputs: dict[str, Any] = self.page.evaluate(
+            """outputs => {
+              const [document] = Bokeh.documents;
+              const value = ({id, attr}) => {
+                const value = document.get_model_by_id(id)[attr];
+                return attr === "data" ? value : value?.value ?? value; // a size is {value: 16}
+              };
+              return Object.fromEntries(Object.entries(outputs).map(([n, o]) => [n, value(o)]));
+            }""",
+            table.description["outputs"],
+        )
+        return outputs
+
+    def readouts(self) -> dict[str, tuple[str, str]]:
+        """All read-outs as the page shows them: text and ``data-value`` ("" without one)."""
+        found = self.page.evaluate(
+            """() => [...document.querySelectorAll("[data-readout]")].map(
+              (e) => [e.dataset.readout, e.textContent, e.dataset.value ?? ""])"""
+        )
+        return {name: (text, value) for name, text, value in found}
+
+    def model_count(self) -> int:
+        count: int = self.page.evaluate("() => Bokeh.documents[0]._all_models.size")
+        return count
+
+    def table_rows(self, name: str) -> list[list[str]]:
+        """A figure's table twin: the texts of its body, also while it is folded."""
+        rows: list[list[str]] = self.page.evaluate(
+            """name => [...document.querySelectorAll(`details[data-table="${name}"] tbody tr`)]
+              .map((row) => [...row.cells].map((cell) => cell.textContent))""",
+            name,
+        )
+        return rows

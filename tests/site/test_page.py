@@ -1,0 +1,389 @@
+"""The built pages as visitors find them: no scripts, a file, a phone, a path below a host."""
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+import nbformat
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State
+
+from kvproof import offset_mask, top_left_mask
+from kvsite.paths import DIST, NODE_MODULES, ROOT
+from kvsite.serve import start_server
+
+PAGES = ["index.html", "notebook.html", "404.html"]
+RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
+
+pages = pytest.mark.parametrize("name", PAGES)
+schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
+
+
+# --- Without scripts, and without a server ------------------------------------------------------
+
+
+def expect_static_lab(page: Page) -> None:
+    """The default state is readable: both masks, the numbers, the sentences."""
+    for name, mask in (("offset", offset_mask(4, 2)), ("top-left", top_left_mask(4, 2))):
+        figure = page.locator(f"#lab-{name}-mask")
+        expect(figure).to_be_visible()
+        shown = [[mark == "●" for mark in row[1:]] for row in table_texts(figure)]
+        assert shown == mask.tolist()
+    expected = DEFAULT.report()
+    lab = Lab(page)
+    expect(lab.state).to_have_text(DEFAULT.label)
+    assert lab.value("hidden-keys") == 8
+    for name, error in (
+        ("offset", expected.offset.max_abs_error),
+        ("top-left", expected.top_left.max_abs_error),
+    ):
+        readout = lab.readout(f"{name}-error")
+        expect(readout).to_be_visible()
+        assert lab.value(f"{name}-error") == pytest.approx(
+            error, rel=0, abs=10 * expected.rounding_floor
+        )
+        expect(lab.readout(f"{name}-summary")).to_contain_text("P = 4")
+    expect(lab.readout("top-left-error")).to_have_text("0.699")
+
+
+def table_texts(place: Any) -> list[list[str]]:
+    """Texts of a table's body; asked cell by cell, since without scripts nothing is evaluated."""
+    rows = place.locator("tbody tr").all()
+    return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+def test_without_scripts_masks_and_numbers_are_there(open_page: OpenPage, site_url: str) -> None:
+    page = open_page(java_script_enabled=False)
+    page.goto(site_url)
+    expect_static_lab(page)
+    expect(page.get_by_text("Reading without scripts")).to_be_visible()
+    expect(page.get_by_text("Opened as a file")).to_be_hidden()
+    expect(page.locator("button:visible")).to_have_count(0)
+    expect(page.locator(".cell-source").first).to_contain_text("import kvproof")
+    page.get_by_text("Show these errors as a table").click()
+    errors = table_texts(page.locator('details[data-table="errors"]'))
+    assert [row[0] for row in errors] == ["4", "5"]
+    expected = DEFAULT.report().top_left.row_errors.tolist()
+    assert [float(row[2]) for row in errors] == pytest.approx(expected, rel=1e-9)
+
+
+def test_opened_as_a_file_it_says_why_nothing_moves(
+    open_page: OpenPage, expected_errors: list[str]
+) -> None:
+    expected_errors += ["blocked by CORS policy", r"net::ERR_FAILED"]
+    page = open_page()
+    page.goto((DIST / "index.html").as_uri())
+    expect(page.get_by_text("Opened as a file")).to_be_visible()
+    expect(page.get_by_text("python build.py serve", exact=True)).to_be_visible()
+    expect(page.get_by_text("Reading without scripts")).to_be_hidden()
+    expect_static_lab(page)
+    background = page.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
+    assert background != "rgba(0, 0, 0, 0)", "the style sheet must work from a file, too"
+
+
+# --- Own origin, any path -----------------------------------------------------------------------
+
+
+def test_below_a_prefix_everything_comes_from_there(page: Page) -> None:
+    """Live lab and running cells: relative URLs only, and no other host."""
+    with start_server(DIST, prefix="/sub/path/") as server:
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
+        lab = Lab(page).open(server.url)
+        lab.expect_runtime("live")
+        lab.move_to(State(7, 2))
+        page.get_by_role("button", name="Run cell 1").click()
+        cell = page.locator("section.cell").first
+        expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
+    names = [url.rsplit("/", 1)[-1] for url in requests]
+    for part in ("lab-worker", "cells-worker", "pyodide.asm.wasm", "numpy-", "mask_lab"):
+        assert any(name.startswith(part) for name in names), f"{part} was not requested: {names}"
+    inside = [url for url in requests if url.startswith(server.url)]
+    assert inside == requests, "requests outside the prefix"
+
+
+@pytest.mark.parametrize("path", ["nope", "nope/deeper/still"])
+def test_a_missing_page_leads_back(
+    page: Page, site_url: str, expected_errors: list[str], path: str
+) -> None:
+    expected_errors += [r"status of 404 \(Not Found\) .*/" + path]
+    response = page.goto(site_url + path)
+    assert response
+    assert response.status == 404
+    expect(page.get_by_role("heading", name="Not here")).to_be_visible()
+    font = page.locator("body").evaluate("body => getComputedStyle(body).fontFamily")
+    assert "system-ui" in font, "unstyled"
+
+
+class Links(HTMLParser):
+    """Everything that a page points to, and the anchors that it offers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.targets: list[str] = []
+        self.ids: list[str] = []
+        self.feed((DIST / name).read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value is not None:
+                self.targets.append(value)
+            elif name == "id" and value is not None:
+                self.ids.append(value)
+
+
+@pages
+def test_links_lead_somewhere(name: str) -> None:
+    links = Links(name)
+    assert links.targets
+    broken = [target for target in links.targets if not leads_somewhere(name, target)]
+    assert not broken
+
+
+def leads_somewhere(page: str, target: str) -> bool:
+    """True for a file in the site, with its anchor, and for anything that is no relative URL."""
+    url = urlsplit(urljoin(f"http://site/{page}", target))
+    if url.hostname != "site":
+        return url.scheme in ("https", "data")
+    if target.startswith("/"):
+        return False  # breaks below a prefix
+    path = unquote(url.path).lstrip("/")
+    path = f"{path}index.html" if path == "" or path.endswith("/") else path
+    return (DIST / path).is_file() and (not url.fragment or url.fragment in Links(path).ids)
+
+
+@pages
+def test_ids_are_unique(name: str) -> None:
+    ids = Links(name).ids
+    assert sorted(ids) == sorted(set(ids))
+
+
+# --- What a policy, a phone and a screen reader ask for ----------------------------------------
+
+
+@pages
+def test_every_page_has_a_strict_policy_that_works(
+    page: Page, site_url: str, page_errors: list[str], name: str
+) -> None:
+    """The live page keeps to it (a violation is a console error); here it must also bite."""
+    page.add_init_script(SAVE_DATA)
+    page.goto(site_url + name)
+    policy = page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content")
+    assert policy
+    rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
+    assert rules["default-src"] == ["'self'"]
+    assert rules["script-src"] == ["'self'", "'wasm-unsafe-eval'"]
+    assert rules["connect-src"] == ["'self'"]
+    ran = page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          script.textContent = "window.ranInline = true";
+          document.body.append(script);
+          return window.ranInline ?? false;
+        }"""
+    )
+    assert ran is False
+    assert any("Content Security Policy" in error for error in page_errors)
+    page_errors.clear()
+
+
+def test_errors_of_pages_and_workers_are_noticed(
+    page: Page, site_url: str, page_errors: list[str]
+) -> None:
+    """The negative control of the check at the end of every test here."""
+    lab = Lab(page).open(site_url)
+    lab.expect_runtime("live")
+    page.workers[0].evaluate(
+        '() => { console.error("logged, worker"); Promise.reject(new Error("rejected, worker")); }'
+    )
+    page.evaluate(
+        """() => {
+          console.error("logged, page");
+          Promise.reject(new Error("rejected, page"));
+          setTimeout(() => { throw new Error("thrown, page"); });
+        }"""
+    )
+    page.route("http://other.invalid/", lambda route: route.fulfill(body=""))
+    page.goto("http://other.invalid/")
+    for sign in (
+        "logged, page",
+        "rejected, page",
+        "thrown, page",
+        "logged, worker",
+        "rejected, worker",
+        "another host",
+    ):
+        assert any(sign in error for error in page_errors), sign
+    page_errors.clear()
+
+
+def test_a_phone_asks_before_it_loads_python(open_page: OpenPage, site_url: str) -> None:
+    page = open_page(viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    lab = Lab(page).open(site_url)
+    expect(lab.button).to_be_visible()
+    lab.expect_runtime("prebuilt")
+    open_tables(page)
+    expect_no_sideways_scrolling(page)
+    lab.move_to(State(32, 16))
+    expect_no_sideways_scrolling(page)
+    small = page.locator("button:visible, summary:visible").evaluate_all(
+        "targets => targets.filter((t) => t.getBoundingClientRect().height < 44)"
+        ".map((t) => t.textContent)"
+    )
+    assert not small, "touch targets below 44 px"
+    assert not page.workers
+    assert not [url for url in requests if re.search(r"worker|\.wasm|\.whl|snapshot", url)]
+    lab.button.click()
+    lab.expect_runtime("live")
+    lab.move_to(State(8, 4))
+    expect_no_sideways_scrolling(page)
+
+
+@pytest.mark.parametrize("name", ["notebook.html", "404.html"])
+def test_other_pages_fit_a_phone(open_page: OpenPage, site_url: str, name: str) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    page.goto(site_url + name)
+    expect_no_sideways_scrolling(page)
+
+
+def open_tables(page: Page) -> None:
+    page.locator("details[data-table]").evaluate_all(
+        "tables => tables.forEach((details) => { details.open = true; })"
+    )
+
+
+def expect_no_sideways_scrolling(page: Page) -> None:
+    width = page.evaluate("() => document.documentElement.scrollWidth")
+    assert width <= 320, f"the page is {width} px wide"
+
+
+AXE = (NODE_MODULES / "axe-core" / "axe.min.js").read_text()
+
+
+def expect_accessible(page: Page) -> None:
+    """No finding of axe-core that it calls serious or critical."""
+    page.evaluate(AXE)
+    results = page.evaluate("() => axe.run({ resultTypes: ['violations', 'passes'] })")
+    assert len(results["passes"]) > 10, "axe must have looked at the page"
+    findings = [
+        f"{violation['id']}: {violation['help']}: {node['html'][:200]} {node['failureSummary']}"
+        for violation in results["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+    assert not findings, "\n".join(findings)
+
+
+@schemes
+def test_the_lab_is_accessible(lab: Lab, scheme: Any) -> None:
+    lab.page.emulate_media(color_scheme=scheme)
+    open_tables(lab.page)
+    expect_accessible(lab.page)
+
+
+@schemes
+def test_a_failed_lab_is_accessible(open_page: OpenPage, site_url: str, scheme: Any) -> None:
+    page = open_page(color_scheme=scheme)
+    page.route("**/lab-worker.*.js", lambda route: route.abort())
+    lab = Lab(page).open(site_url)
+    lab.expect_runtime("failed")
+    expect_accessible(page)
+
+
+@schemes
+@pytest.mark.parametrize("name", ["notebook.html", "404.html"])
+def test_other_pages_are_accessible(
+    open_page: OpenPage, site_url: str, name: str, scheme: Any
+) -> None:
+    page = open_page(color_scheme=scheme)
+    page.goto(site_url + name)
+    expect_accessible(page)
+
+
+def test_axe_finds_what_is_wrong(prebuilt_lab: Lab) -> None:
+    """The negative control of the three tests above."""
+    page = prebuilt_lab.page
+    page.evaluate("() => document.querySelector('main').append(new Image())")
+    with pytest.raises(AssertionError, match="image-alt"):
+        expect_accessible(page)
+    page.evaluate("() => document.querySelector('main > img').remove()")
+
+
+@pages
+def test_language_title_and_headings(page: Page, site_url: str, name: str) -> None:
+    page.add_init_script(SAVE_DATA)
+    page.goto(site_url + name)
+    assert page.locator("html").get_attribute("lang") == "en"
+    assert page.title()
+    headings = page.locator("h1, h2, h3, h4, h5, h6")
+    levels = headings.evaluate_all("all => all.map((heading) => Number(heading.tagName[1]))")
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    jumps = [(a, b) for a, b in pairwise(levels) if b > a + 1]
+    assert not jumps
+
+
+# --- Downloads and figures ----------------------------------------------------------------------
+
+
+def test_the_notebook_can_be_downloaded(page: Page, site_url: str) -> None:
+    page.goto(f"{site_url}notebook.html")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the notebook").click()
+    file = Path(download.value.path())
+    assert download.value.suggested_filename == "kv_cache_cpu.ipynb"
+    notebook = nbformat.read(file, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert code
+    assert all(cell.execution_count for cell in code), "the notebook must be executed"
+
+
+def test_the_raw_samples_can_be_downloaded(page: Page, site_url: str) -> None:
+    page.goto(f"{site_url}notebook.html")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the raw samples").click()
+    assert json.loads(Path(download.value.path()).read_text()) == json.loads(RESULTS.read_text())
+
+
+@pytest.mark.parametrize("name", ["kv_cache_cpu.ipynb", "cpu_timing.json"])
+def test_the_start_page_links_the_downloads(page: Page, site_url: str, name: str) -> None:
+    page.add_init_script(SAVE_DATA)
+    page.goto(site_url)
+    href = page.locator(f'main a[href$="{name}"]').first.get_attribute("href")
+    assert href
+    assert page.request.get(urljoin(page.url, href)).ok
+
+
+def test_the_timing_table_equals_the_stored_samples(prebuilt_lab: Lab) -> None:
+    stored = json.loads(RESULTS.read_text())
+    table = prebuilt_lab.page.locator("table.timings")
+    rows = [
+        [text.strip() for text in row.locator("th, td").all_inner_texts()]
+        for row in table.locator("tbody tr").all()
+    ]
+    assert rows == [list(timing_row(stored, n)) for n in stored["protocol"]["prefixes"]]
+
+
+def timing_row(stored: dict[str, Any], prefix: int) -> Iterator[str]:
+    """A row of the table, from the raw samples alone."""
+    samples = {r["path"]: r["samples_ms"] for r in stored["rows"] if r["prefix"] == prefix}
+    paths = ("prefill", "full_recompute", "full_recompute_last_only", "cached_concat")
+    yield f"{prefix}"
+    for path in (*paths, "cached_static"):
+        yield f"{median(samples[path]):.2f} / {np.percentile(samples[path], 95):.2f}"
+    for path in ("full_recompute", "full_recompute_last_only"):
+        yield f"{median(samples[path]) / median(samples['cached_concat']):.2f}"
+    float32_bytes, layers, width = 4, 2, 64
+    yield f"{2 * layers * width * (prefix + 16) * float32_bytes / 1024:.0f} KiB"
