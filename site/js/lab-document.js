@@ -79,10 +79,15 @@ export class LabDocument {
    * @param {State} state
    */
   apply(state) {
+    /** @type {Map<Model, Record<string, unknown>>} */
+    const changes = new Map();
     for (const [index, [, model, attr]] of this.#outputs.entries()) {
       if (model[attr] !== state[index]) {
-        model[attr] = state[index];
+        changes.set(model, { ...changes.get(model), [attr]: state[index] });
       }
+    }
+    for (const [model, values] of changes) {
+      model.setv(values); // both ends of a range at once: one repaint less
     }
   }
 
