@@ -1,6 +1,3 @@
-// A classic script, the only kind that runs from file://: says why nothing moves there.
+// A classic script, the only kind that runs from file://, where no module does: says so there.
 
-document.documentElement.classList.add("js");
-if (location.protocol === "file:") {
-  document.documentElement.classList.add("from-file");
-}
+document.documentElement.classList.add(location.protocol === "file:" ? "from-file" : "js");

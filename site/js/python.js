@@ -60,6 +60,9 @@ async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
   if (snapshot) {
     try {
       const _loadSnapshot = await downloads.bytes(snapshot.memory.url);
+      if (_loadSnapshot.length !== snapshot.memory.bytes) {
+        throw new Error(`${_loadSnapshot.length} of ${snapshot.memory.bytes} bytes arrived`);
+      }
       const stdLibURL = snapshot.stdlib.url;
       const pyodide = await loadPyodide({ indexURL: runtimeUrl, stdLibURL, _loadSnapshot });
       pyodide.runPython("import random; random.seed()"); // else the same in every session
@@ -78,6 +81,8 @@ class Downloads {
   #total = 0;
   /** @type {Map<string, number>} absolute URL to expected bytes */
   #expected;
+  /** The start does without this file if it must. @type {string | undefined} */
+  #optional;
   #onProgress;
   #cache;
   /** @type {(error: Error) => void} */
@@ -93,6 +98,7 @@ class Downloads {
    */
   constructor({ runtimeUrl, sizes, archives, snapshot, cache }, onProgress) {
     this.#cache = cache;
+    this.#optional = snapshot?.memory.url;
     const runtime = Object.entries(sizes).map(([name, bytes]) => ({
       url: runtimeUrl + name,
       bytes,
@@ -165,7 +171,9 @@ class Downloads {
    */
   #failed(url, reason) {
     const error = new Error(`${url.split("/").pop()}: ${reason}`);
-    this.#fail(error);
+    if (url !== this.#optional) {
+      this.#fail(error);
+    }
     return error;
   }
 }
