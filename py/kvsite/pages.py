@@ -16,6 +16,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from mdit_py_plugins.front_matter import front_matter_plugin
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from kvlab.cells import load_cells
 from kvlab.palette import DARK, LIGHT
@@ -119,7 +122,10 @@ class Site:
             "results": results,
             "timings": timing_rows(results),
             "timing_figure": timing_figure(results),
-            "cells": [asdict(cell) for cell in load_cells(SITE / "cells")],
+            "cells": [
+                {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
+                for cell in load_cells(SITE / "cells")
+            ],
         }
         source = (SITE / "pages" / "en" / "index.md").read_text()
         front, content = self._markdown(source, context)
@@ -185,6 +191,11 @@ def default_state(lab: dict[str, Any]) -> dict[str, Any]:
 def front_matter(text: str) -> dict[str, str]:
     """The page's ``key: value`` lines."""
     return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def highlight_python(source: str) -> str:
+    """HTML of the code with Pygments' classes; its text is the code, unchanged."""
+    return highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
 
 
 def style_sheet() -> str:

@@ -43,10 +43,7 @@ self.addEventListener("message", async ({ data }) => {
  * @returns {Promise<Python>}
  */
 async function start(config) {
-  // Pyodide drops promises of downloads; which one failed is told by startPython itself.
-  self.addEventListener("unhandledrejection", ignore);
   const pyodide = await startPython(config, (progress) => send({ type: "progress", ...progress }));
-  self.removeEventListener("unhandledrejection", ignore);
   self.addEventListener("unhandledrejection", (event) => reportCrash(pyodide, event.reason));
   // input() is then an EOFError; it would look for the page's prompt() otherwise.
   pyodide.setStdin({ stdin: () => null });
@@ -96,11 +93,6 @@ function reportCrash(pyodide, error) {
   } catch {
     send({ type: "crashed", id: runId, message: reason(error) });
   }
-}
-
-/** @param {Event} event */
-function ignore(event) {
-  event.preventDefault();
 }
 
 /** @param {object} message */

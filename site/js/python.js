@@ -25,12 +25,20 @@ import { unpackTar } from "./tar.js";
  */
 export async function startPython(config, onProgress) {
   const downloads = new Downloads(config, onProgress);
+  // Pyodide drops promises of downloads that fail; which one it was is told by the race below.
+  self.addEventListener("unhandledrejection", ignore);
   try {
     // loadPyodide can wait for ever on a broken file, so a failed download ends the wait.
     return await Promise.race([start(config, downloads, onProgress), downloads.failure]);
   } finally {
     downloads.end();
+    self.removeEventListener("unhandledrejection", ignore);
   }
+}
+
+/** @param {Event} event */
+function ignore(event) {
+  event.preventDefault();
 }
 
 /**
