@@ -195,7 +195,7 @@ def front_matter(text: str) -> dict[str, str]:
 
 def highlight_python(source: str) -> str:
     """HTML of the code with Pygments' classes; its text is the code, unchanged."""
-    return highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True))
+    return str(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)))
 
 
 def style_sheet() -> str:
