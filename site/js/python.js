@@ -29,10 +29,11 @@ export async function startPython(config, onProgress) {
   self.addEventListener("unhandledrejection", ignore);
   try {
     // loadPyodide can wait for ever on a broken file, so a failed download ends the wait.
-    return await Promise.race([start(config, downloads, onProgress), downloads.failure]);
+    const pyodide = await Promise.race([start(config, downloads, onProgress), downloads.failure]);
+    self.removeEventListener("unhandledrejection", ignore);
+    return pyodide;
   } finally {
     downloads.end();
-    self.removeEventListener("unhandledrejection", ignore);
   }
 }
 
