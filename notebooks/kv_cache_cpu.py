@@ -856,7 +856,7 @@ print(f"largest logit error of {len(path_errors)} paths: {max(path_errors.values
 #
 # One thread, float32, evaluation mode, inference mode. Each prefix has 3 rounds of warm-up and
 # 15 of measurement; a round runs every path once, and the order moves on by one between rounds,
-# so that no path always follows the same neighbour. All samples are kept.
+# so that none is always measured first. All samples are kept.
 
 # %% tags=["timing"]
 WARMUPS, SAMPLES = 3, 15
