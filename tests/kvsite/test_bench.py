@@ -44,7 +44,7 @@ def test_percentiles_and_sums(figures: dict[str, Any]) -> None:
     assert measured["bytes to live, brotli 11"] == "2.0 MB"
 
 
-def test_every_budget_of_the_table_is_in_the_readme(figures: dict[str, Any]) -> None:
+def test_every_budget_of_the_table_is_in_the_markdown(figures: dict[str, Any]) -> None:
     text = bench.as_markdown(figures)
     for name, value, budget in bench.summary(figures):
         assert f"| {name} | {value} | {budget} |" in text

@@ -48,7 +48,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     shown = capsys.readouterr().out
-    wanted = {"serve", "build", "test", "check", "bench", "notebook", "clean", "lock"}
+    wanted = {"serve", "build", "test", "check", "bench", "notebook", "screenshot", "lock", "clean"}
     assert wanted == set(cli.VERBS)
     assert all(f"    {verb} " in shown for verb in wanted)
 
