@@ -23,7 +23,7 @@ from pygments.lexers import PythonLexer
 from kvlab.cells import load_cells
 from kvlab.palette import DARK, LIGHT
 from kvsite.bundle import bundle_scripts
-from kvsite.fetch import CORE_FILES
+from kvsite.fetch import CORE_FILES, LOCK
 from kvsite.notebook import NOTEBOOK, render_notebook
 from kvsite.paths import ROOT, RUNTIME
 from kvsite.stamps import STAMP
@@ -88,7 +88,7 @@ class Site:
         wheels = [path.name for path in runtime.glob("*.whl")]
         return {
             "runtimeUrl": "runtime/",
-            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], *wheels)},
+            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
             "archives": [self._file(archive)],
             "packages": packages,
         }

@@ -1,6 +1,7 @@
 // The bar above the cells: buttons for all of them, and one line on what Python is doing.
 
 import { button, element } from "./cell-element.js";
+import { sizeOf } from "./progress.js";
 
 const HELP =
   "Shift+Enter runs a cell and moves on, Ctrl+Enter (⌘ Enter) runs it and stays. " +
@@ -50,7 +51,7 @@ export class CellsBar {
   /** @param {{stage: string, loaded?: number, total?: number}} progress loaded, total in bytes */
   progress({ stage, loaded = 0, total = 0 }) {
     if (loaded < total) {
-      this.#show(`${stage} Python ${megabytes(loaded)} of ${megabytes(total)} MB`);
+      this.#show(`${stage} Python ${sizeOf({ loaded, total })}`);
     } else {
       this.#show(total ? "starting Python" : stage);
     }
@@ -73,9 +74,4 @@ export class CellsBar {
     this.#retry.hidden = true;
     delete this.element.dataset.failed;
   }
-}
-
-/** @param {number} bytes */
-function megabytes(bytes) {
-  return (bytes / 1e6).toFixed(1);
 }

@@ -10,7 +10,7 @@ const LOST = "Variables are lost; the next run starts Python anew.";
  * Makes the static cells in `root` editable.
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
- * @param {{workerUrl: string} & import("./cell-python.js").PythonConfig} config
+ * @param {{workerUrl: string} & import("./python.js").PythonConfig} config
  */
 export function startCells(root, config) {
   return new Notebook(root, config);
@@ -58,10 +58,12 @@ class Notebook {
 
   /**
    * @param {HTMLElement} root
-   * @param {{workerUrl: string} & import("./cell-python.js").PythonConfig} config
+   * @param {{workerUrl: string} & import("./python.js").PythonConfig} config
    */
   constructor(root, { workerUrl, ...config }) {
-    this.#python = new CellPython(workerUrl, config, (message) => this.#receive(message));
+    this.#python = new CellPython(workerUrl, config, (message) =>
+      this.#receive(/** @type {import("./cell-python.js").Message} */ (message)),
+    );
     this.#bar = new CellsBar({
       runAll: () => this.runAll(),
       stop: () => this.stop(),

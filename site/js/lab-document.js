@@ -35,14 +35,23 @@ export class LabDocument {
     const roots = Object.entries(description.roots)
       .map(([name, id]) => [id, `lab-${name}`])
       .filter(([, element]) => document.getElementById(element));
-    for (const [, element] of roots) {
-      document.getElementById(element)?.replaceChildren(); // the static picture
+    const places = roots.map(([, id]) => /** @type {HTMLElement} */ (document.getElementById(id)));
+    const pictures = places.map((place) => [...place.childNodes]);
+    for (const place of places) {
+      place.replaceChildren();
     }
-    const [view] = await Bokeh.embed.embed_items({ lab: description.document }, [
-      { docid: "lab", roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
-    ]);
-    for (const [, element] of roots) {
-      nameControl(/** @type {HTMLElement} */ (document.getElementById(element)));
+    const [view] = await Bokeh.embed
+      .embed_items({ lab: description.document }, [
+        { docid: "lab", roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
+      ])
+      .catch((/** @type {unknown} */ error) => {
+        for (const [index, place] of places.entries()) {
+          place.replaceChildren(...pictures[index]); // the static ones, rather than nothing
+        }
+        throw error;
+      });
+    for (const place of places) {
+      nameControl(place);
     }
     return new LabDocument(view.roots[0].model.document, description);
   }
@@ -98,6 +107,14 @@ export class LabDocument {
 
   /** Colours each model by the concepts noted in its tags (see kvlab.palette.themed). */
   recolour() {
+    /** @type {Map<string, string>} */
+    const colours = new Map();
+    /** @param {string} concept */
+    const colour = (concept) => {
+      const known = colours.get(concept) ?? colourOf(concept);
+      colours.set(concept, known);
+      return known;
+    };
     for (const model of this.#document._all_models.values()) {
       for (const tag of model.tags) {
         for (const [attr, concepts] of Object.entries(tag)) {
@@ -136,7 +153,7 @@ function nameControl(place) {
  *
  * @param {string} concept
  */
-function colour(concept) {
+function colourOf(concept) {
   const probe = document.body.appendChild(document.createElement("span"));
   probe.style.color = `var(--${concept})`;
   const { color } = getComputedStyle(probe);

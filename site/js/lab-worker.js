@@ -23,7 +23,10 @@ self.addEventListener("message", async ({ data }) => {
       send({ type: "state", id: data.id, values: data.values, state });
     }
   } catch (error) {
-    send({ type: "failed", message: error instanceof Error ? error.message : String(error) });
+    const message = error instanceof Error ? error.message : String(error);
+    // Of a Python traceback the last line says what happened; the console keeps the rest.
+    console.info(message);
+    send({ type: "failed", message: message.trim().split("\n").pop() });
   }
 });
 

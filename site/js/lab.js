@@ -3,6 +3,7 @@
 import { LabDocument } from "./lab-document.js";
 import { LabPython } from "./lab-python.js";
 import { showTables } from "./lab-tables.js";
+import { sizeOf } from "./progress.js";
 
 /**
  * @typedef {import("./lab-python.js").Values} Values
@@ -21,7 +22,8 @@ import { showTables } from "./lab-tables.js";
 export async function startLab(config) {
   const response = await fetch(config.dataUrl);
   if (!response.ok) {
-    throw new Error(`the table of prebuilt states can't be loaded (${response.status})`);
+    const name = config.dataUrl.split("/").pop();
+    throw new Error(`${name}: the server answered ${response.status}`);
   }
   const { description, table } = await response.json();
   return new Lab(config, await LabDocument.show(description), table);
@@ -86,9 +88,9 @@ class Lab {
 
   /** @param {string} message */
   #failed(message) {
+    this.#status.failed(message, this.#live);
     this.#live = false;
     this.#show(this.#prebuilt(this.#document.values));
-    this.#status.failed(message);
   }
 
   /** @param {Values} values @returns {State} */
@@ -120,8 +122,11 @@ function showTexts({ key, text, value }) {
 /** Says where the numbers come from. */
 class Status {
   #line = byId("runtime-status");
+  // Bytes would be read out without end, so the live region hears only what changes rarely.
+  #announcer = byId("runtime-announcer");
   #progress = /** @type {HTMLProgressElement} */ (byId("runtime-progress"));
   #button = byId("runtime-button");
+  #stage = "";
 
   /** @param {() => void} start */
   constructor(start) {
@@ -130,18 +135,21 @@ class Status {
 
   prebuilt() {
     this.#set("prebuilt", "Prebuilt: these numbers were computed when the page was built.");
-    this.#button.textContent = "Start Python here";
-    this.#button.hidden = false;
+    this.#offer("Start Python here");
   }
 
   /** @param {import("./python.js").Progress} progress */
-  loading({ stage, loaded, total }) {
-    const size = total ? ` ${megabytes(loaded ?? 0)} of ${megabytes(total)} MB` : "";
-    this.#set("loading", `Prebuilt numbers for now. Python: ${stage}${size}`);
+  loading({ stage, loaded = 0, total = 0 }) {
+    if (stage !== this.#stage) {
+      this.#stage = stage;
+      this.#set("loading", `Prebuilt numbers for now. Python: ${stage}`);
+    }
     this.#progress.hidden = false;
+    this.#button.hidden = true;
     if (total) {
+      this.#line.textContent = `Prebuilt numbers for now. Python: ${stage} ${sizeOf({ loaded, total })}`;
       this.#progress.max = total;
-      this.#progress.value = loaded ?? 0;
+      this.#progress.value = loaded;
     } else {
       this.#progress.removeAttribute("value");
     }
@@ -158,10 +166,19 @@ class Status {
     document.documentElement.dataset.liveEqualsPrebuilt = String(same);
   }
 
-  /** @param {string} message */
-  failed(message) {
-    this.#set("failed", `Python could not start: ${message}. The prebuilt numbers still work.`);
-    this.#button.textContent = "Retry";
+  /**
+   * @param {string} message
+   * @param {boolean} wasLive
+   */
+  failed(message, wasLive) {
+    const what = wasLive ? "Python stopped working" : "Python could not start";
+    this.#set("failed", `${what}: ${message}. The prebuilt numbers still work.`);
+    this.#offer("Retry");
+  }
+
+  /** @param {string} action */
+  #offer(action) {
+    this.#button.textContent = action;
     this.#button.hidden = false;
   }
 
@@ -170,17 +187,18 @@ class Status {
    * @param {string} text
    */
   #set(state, text) {
+    if (document.documentElement.dataset.runtimeState !== state || state === "prebuilt") {
+      performance.mark(`kvproof:${state}`);
+    }
+    if (state !== "loading") {
+      this.#stage = "";
+    }
     document.documentElement.dataset.runtimeState = state;
     this.#line.textContent = text;
+    this.#announcer.textContent = text;
     this.#progress.hidden = true;
     this.#button.hidden = true;
-    performance.mark(`kvproof:${state}`);
   }
-}
-
-/** @param {number} bytes */
-function megabytes(bytes) {
-  return (bytes / 1e6).toFixed(1);
 }
 
 /** @param {string} id */

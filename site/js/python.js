@@ -24,22 +24,25 @@ import { unpackTar } from "./tar.js";
  * @returns {Promise<Pyodide>} Pyodide with the packages loaded and the archives on its path
  */
 export async function startPython(config, onProgress) {
+  keepToOwnOrigin();
   const downloads = new Downloads(config, onProgress);
-  // Pyodide drops promises of downloads that fail; which one it was is told by the race below.
-  self.addEventListener("unhandledrejection", ignore);
   try {
     // loadPyodide can wait for ever on a broken file, so a failed download ends the wait.
-    const pyodide = await Promise.race([start(config, downloads, onProgress), downloads.failure]);
-    self.removeEventListener("unhandledrejection", ignore);
-    return pyodide;
+    return await Promise.race([start(config, downloads, onProgress), downloads.failure]);
   } finally {
     downloads.end();
   }
 }
 
-/** @param {Event} event */
-function ignore(event) {
-  event.preventDefault();
+/** A page's <meta> policy doesn't reach its workers: this keeps them to their own host. */
+function keepToOwnOrigin() {
+  const { fetch, location } = self;
+  self.fetch = (input, init) => {
+    const { origin, host } = new URL(input instanceof Request ? input.url : input, location.href);
+    return origin === location.origin
+      ? fetch(input, init)
+      : Promise.reject(new TypeError(`this page asks no other host, not even ${host}`));
+  };
 }
 
 /**
@@ -53,8 +56,12 @@ async function start(config, downloads, onProgress) {
   const pyodide = await loadCore(loadPyodide, config, downloads);
   onProgress({ stage: "starting Python" });
   await pyodide.loadPackage(config.packages, { messageCallback: () => {} });
-  for (const archive of archives) {
-    unpackTar(pyodide, await archive);
+  for (const [index, archive] of archives.entries()) {
+    try {
+      unpackTar(pyodide, await archive);
+    } catch (error) {
+      throw new Error(`${nameOf(config.archives[index].url)}: ${error}`);
+    }
   }
   return pyodide;
 }
@@ -68,10 +75,10 @@ async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
   // Each call gets an options object of its own: Pyodide writes into it.
   if (snapshot) {
     try {
-      const _loadSnapshot = await downloads.bytes(snapshot.memory.url);
-      if (_loadSnapshot.length !== snapshot.memory.bytes) {
-        throw new Error(`${_loadSnapshot.length} of ${snapshot.memory.bytes} bytes arrived`);
-      }
+      const [_loadSnapshot] = await Promise.all([
+        downloads.whole(snapshot.memory),
+        downloads.whole(snapshot.stdlib),
+      ]);
       const stdLibURL = snapshot.stdlib.url;
       const pyodide = await loadPyodide({ indexURL: runtimeUrl, stdLibURL, _loadSnapshot });
       pyodide.runPython("import random; random.seed()"); // else the same in every session
@@ -83,15 +90,25 @@ async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
   return loadPyodide({ indexURL: runtimeUrl });
 }
 
+/** @param {string} url */
+function nameOf(url) {
+  return url.split("/").pop();
+}
+
 /** Counts the bytes of known files while they arrive, whoever asks for them. */
 class Downloads {
   #fetch = self.fetch;
+  #instantiate = WebAssembly.instantiateStreaming;
   #loaded = 0;
   #total = 0;
   /** @type {Map<string, number>} absolute URL to expected bytes */
   #expected;
-  /** The start does without this file if it must. @type {string | undefined} */
+  /** @type {Map<string, Uint8Array<ArrayBuffer>>} */
+  #whole = new Map();
+  /** URLs of files that the start does without if it must. */
   #optional;
+  /** Failures that are told already. @type {WeakSet<Error>} */
+  #told = new WeakSet();
   #onProgress;
   #cache;
   /** @type {(error: Error) => void} */
@@ -107,7 +124,7 @@ class Downloads {
    */
   constructor({ runtimeUrl, sizes, archives, snapshot, cache }, onProgress) {
     this.#cache = cache;
-    this.#optional = snapshot?.memory.url;
+    this.#optional = Object.values(snapshot ?? {}).map(({ url }) => url);
     const runtime = Object.entries(sizes).map(([name, bytes]) => ({
       url: runtimeUrl + name,
       bytes,
@@ -116,10 +133,22 @@ class Downloads {
     this.#expected = new Map(files.map(({ url, bytes }) => [url, bytes]));
     this.#onProgress = onProgress;
     self.fetch = (input, init) => this.#counted(input, init);
+    // Pyodide logs that a module is damaged, and then waits for ever.
+    WebAssembly.instantiateStreaming = (source, imports) =>
+      this.#instantiate.call(WebAssembly, source, imports).catch((error) => {
+        throw this.#failed(`${runtimeUrl}pyodide.asm.wasm`, error.message);
+      });
+    // It also drops promises of downloads, whose failures are told here.
+    self.addEventListener("unhandledrejection", (event) => {
+      if (this.#told.has(event.reason)) {
+        event.preventDefault();
+      }
+    });
   }
 
   end() {
     self.fetch = this.#fetch;
+    WebAssembly.instantiateStreaming = this.#instantiate;
     this.failure.catch(() => {}); // a failure after the end concerns nobody
   }
 
@@ -129,11 +158,29 @@ class Downloads {
   }
 
   /**
+   * Whoever asks for the file later gets the same bytes.
+   *
+   * @param {File} file
+   */
+  async whole({ url, bytes }) {
+    const content = await this.bytes(url);
+    if (content.length !== bytes) {
+      throw new Error(`${nameOf(url)}: ${content.length} of ${bytes} bytes arrived`);
+    }
+    this.#whole.set(url, content);
+    return content;
+  }
+
+  /**
    * @param {RequestInfo | URL} input
    * @param {RequestInit} [init]
    */
   async #counted(input, init) {
     const url = input instanceof Request ? input.url : String(input);
+    const whole = this.#whole.get(url);
+    if (whole) {
+      return new Response(whole);
+    }
     const expected = this.#expected.get(url);
     if (expected === undefined) {
       return this.#fetch.call(self, input, init);
@@ -179,8 +226,9 @@ class Downloads {
    * @param {string} reason
    */
   #failed(url, reason) {
-    const error = new Error(`${url.split("/").pop()}: ${reason}`);
-    if (url !== this.#optional) {
+    const error = new Error(`${nameOf(url)}: ${reason}`);
+    this.#told.add(error);
+    if (!this.#optional.includes(url)) {
       this.#fail(error);
     }
     return error;

@@ -16,6 +16,9 @@ export function unpackTar(pyodide, archive) {
     /** @param {number} start @param {number} length */
     const field = (start, length) =>
       text.decode(archive.subarray(at + start, at + start + length)).split("\0", 1)[0];
+    if (field(257, 5) !== "ustar") {
+      throw new Error(`the archive is damaged at byte ${at}`);
+    }
     const [name, prefix] = [field(0, 100), field(345, 155)];
     const size = Number.parseInt(field(124, 12), 8);
     const path = [FOLDER, prefix, name].filter(Boolean).join("/");
