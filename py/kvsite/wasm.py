@@ -25,19 +25,16 @@ DISTRIBUTIONS = (
     "panel",
     "param",
     "pyviz_comms",
-    "pyodide-http",
     "Jinja2",
     "MarkupSafe",
     "PyYAML",
     "packaging",
     "typing_extensions",
-    "requests",
-    "urllib3",
-    "certifi",
-    "charset-normalizer",
-    "idna",
     "tqdm",
 )
+# In Pyodide, Panel imports this module to make `requests` work, or else pandas.  The lab's Python
+# requests nothing, so a module that does nothing saves a hundred others.
+STAND_IN = ("pyodide_http.py", "def patch_all():\n    pass\n")
 # Files beside the modules that are read while these are imported.
 DATA_FILES = ("METADATA", "package.json", "notebook.js", "flexbox.html", "_sri/3.9.2.json")
 # Templates and styles of whole pages: must exist while these are imported, are never used: emptied.
@@ -91,3 +88,5 @@ def copy_sources(target: Path) -> None:
             elif file.parent.name in EMPTIED_FOLDERS and "dist" not in file.parts:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.touch()
+    name, source = STAND_IN
+    (target / name).write_text(source)
