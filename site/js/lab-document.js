@@ -29,8 +29,8 @@ export class LabDocument {
   static async show(description) {
     /** The global that the BokehJS scripts define. @type {any} */
     const { Bokeh } = window;
-    if (!Bokeh) {
-      throw new Error("bokeh.min.js did not arrive");
+    if (!Bokeh?.Widgets) {
+      throw new Error(`${Bokeh ? "bokeh-widgets" : "bokeh"}.min.js did not arrive`);
     }
     const roots = Object.entries(description.roots)
       .map(([name, id]) => [id, `lab-${name}`])
@@ -51,6 +51,7 @@ export class LabDocument {
         throw error;
       });
     for (const place of places) {
+      nameFigure(place);
       nameControl(place);
     }
     return new LabDocument(view.roots[0].model.document, description);
@@ -122,6 +123,20 @@ export class LabDocument {
         }
       }
     }
+  }
+}
+
+/**
+ * A canvas says nothing, so its place becomes a named picture with the sentence beside it.
+ *
+ * @param {HTMLElement} place with `data-label` and `data-describedby`
+ */
+function nameFigure(place) {
+  const { label, describedby } = place.dataset;
+  if (label && describedby) {
+    place.setAttribute("role", "img");
+    place.setAttribute("aria-label", label);
+    place.setAttribute("aria-describedby", describedby);
   }
 }
 

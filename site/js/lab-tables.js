@@ -5,18 +5,20 @@
  * @typedef {{position: number[], offset: number[], top_left: number[]}} Rows
  */
 
-/** What a cell's mark is called in text. @type {Record<string, string>} */
-const MARKS = { history: "●", chunk: "●", "hidden-future": "–", "wrongly-hidden": "×" };
+/** @typedef {Record<string, string>} Marks a cell's state -> its mark */
 
-/** @param {(name: string) => any} output the present value of an output */
-export function showTables(output) {
+/**
+ * @param {(name: string) => any} output the present value of an output
+ * @param {Marks} marks
+ */
+export function showTables(output, marks) {
   for (const details of document.querySelectorAll("details[data-table]")) {
     const name = details.getAttribute("data-table") ?? "";
     const table = /** @type {HTMLTableElement} */ (details.querySelector("table"));
     if (name === "errors") {
       table.tBodies[0].replaceChildren(...errorRows(output("errors.rows")));
     } else {
-      fillMask(table, output(`${name}-mask.cells`));
+      fillMask(table, output(`${name}-mask.cells`), marks);
     }
   }
 }
@@ -24,18 +26,19 @@ export function showTables(output) {
 /**
  * @param {HTMLTableElement} table
  * @param {Cells} cells
+ * @param {Marks} marks
  */
-function fillMask(table, { key, query, state }) {
+function fillMask(table, { key, query, state }, marks) {
   const columns = Math.max(...key) + 1;
-  const head = [cell("th", "query \\ key"), ...key.slice(0, columns).map((k) => cell("th", k))];
+  const head = ["query \\ key", ...key.slice(0, columns)].map((text) => heading("col", text));
   const rows = [];
   for (let start = 0; start < state.length; start += columns) {
-    const marks = state.slice(start, start + columns).map((name) => {
-      const mark = cell("td", MARKS[name]);
-      mark.className = name;
-      return mark;
+    const cells = state.slice(start, start + columns).map((name) => {
+      const cell = data(marks[name]);
+      cell.className = name;
+      return cell;
     });
-    rows.push(row(cell("th", query[start]), ...marks));
+    rows.push(row(heading("row", query[start]), ...cells));
   }
   table.tHead?.replaceChildren(row(...head));
   table.tBodies[0].replaceChildren(...rows);
@@ -43,7 +46,7 @@ function fillMask(table, { key, query, state }) {
 
 /** @param {Rows} rows */
 function errorRows({ position, offset, top_left }) {
-  return position.map((p, i) => row(cell("th", p), cell("td", offset[i]), cell("td", top_left[i])));
+  return position.map((p, i) => row(heading("row", p), data(offset[i]), data(top_left[i])));
 }
 
 /** @param {HTMLElement[]} cells */
@@ -54,11 +57,19 @@ function row(...cells) {
 }
 
 /**
- * @param {"th" | "td"} tag
+ * @param {"row" | "col"} scope
  * @param {string | number} text
  */
-function cell(tag, text) {
-  const element = document.createElement(tag);
+function heading(scope, text) {
+  const element = document.createElement("th");
+  element.scope = scope;
+  element.textContent = String(text);
+  return element;
+}
+
+/** @param {string | number} text */
+function data(text) {
+  const element = document.createElement("td");
   element.textContent = String(text);
   return element;
 }

@@ -25,13 +25,14 @@ export async function startLab(config) {
     const name = config.dataUrl.split("/").pop();
     throw new Error(`${name}: the server answered ${response.status}`);
   }
-  const { description, table } = await response.json();
-  return new Lab(config, await LabDocument.show(description), table);
+  const { description, table, marks } = await response.json();
+  return new Lab(config, await LabDocument.show(description), table, marks);
 }
 
 class Lab {
   #document;
   #table;
+  #marks;
   #python;
   #live = false;
   #status = new Status(() => this.startPython());
@@ -40,10 +41,12 @@ class Lab {
    * @param {LabConfig} config
    * @param {LabDocument} labDocument
    * @param {Table} table
+   * @param {import("./lab-tables.js").Marks} marks
    */
-  constructor(config, labDocument, table) {
+  constructor(config, labDocument, table, marks) {
     this.#document = labDocument;
     this.#table = table;
+    this.#marks = marks;
     this.#python = new LabPython(config.workerUrl, config.python, {
       progress: (progress) => this.#status.loading(progress),
       ready: () => this.#python.ask(this.#document.values),
@@ -103,7 +106,7 @@ class Lab {
   #show(state) {
     this.#document.apply(state);
     showTexts(this.#document.output(state, "texts"));
-    showTables((name) => this.#document.output(state, name));
+    showTables((name) => this.#document.output(state, name), this.#marks);
   }
 }
 

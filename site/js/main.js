@@ -40,7 +40,8 @@ function sayFailed(error) {
   document.documentElement.dataset.runtimeState = "failed";
   const status = /** @type {HTMLElement} */ (document.getElementById("runtime-status"));
   const reason = error instanceof Error ? error.message : error;
-  status.textContent = `The figures can't move: ${reason}. They show P = 4 and C = 2.`;
+  const shown = document.querySelector("[data-readout=state]")?.textContent;
+  status.textContent = `The figures can't move: ${reason}. They show ${shown}.`;
   const retry = /** @type {HTMLElement} */ (document.getElementById("runtime-button"));
   retry.textContent = "Retry";
   retry.hidden = false;
