@@ -1,6 +1,7 @@
 """A static server for the built site: loopback only, isolated, with the right types."""
 
 import errno
+import html
 import io
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
+from kvsite.policy import HEADER_POLICY
 from kvsite.stages import Failure
 
 HOST = "127.0.0.1"
@@ -48,11 +50,12 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": HEADER_POLICY,
     "X-Content-Type-Options": "nosniff",
 }
 # `lab.0123abcd.js`: the name changes with the content, so it may be kept for ever.
 HASHED_NAME = re.compile(r"(?:^|/)assets/(?:.*/)?[^/]+[.-](?:[0-9a-f]{8,}|[0-9A-Z]{8})\.\w+$")
-RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # int() refuses thousands of digits
 BLOCK = 1 << 16
 
 
@@ -152,9 +155,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _not_found(self) -> None:
         page = self.server.folder / "404.html"
-        exists = page.is_file()
-        text = page.read_bytes() if exists else b"404: there is no such file here.\n"
-        kind = MIME_TYPES[".html" if exists else ".txt"]
+        if page.is_file():
+            # It is sent at any depth; its links are relative to the start page.
+            base = f'<head><base href="{html.escape(self.server.prefix)}">'
+            text = page.read_bytes().replace(b"<head>", base.encode(), 1)
+            kind = MIME_TYPES[".html"]
+        else:
+            text = b"404: there is no such file here.\n"
+            kind = MIME_TYPES[".txt"]
         headers = {"Content-Type": kind, "Cache-Control": "no-cache"}
         self._send(HTTPStatus.NOT_FOUND, headers, io.BytesIO(text), len(text))
 
@@ -178,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
             n_bytes -= len(block)
 
     def end_headers(self) -> None:
-        """Put the isolation headers on every answer, errors included."""
+        """Put the headers that protect the site on every answer, errors included."""
         for name, value in HEADERS.items():
             self.send_header(name, value)
         super().end_headers()

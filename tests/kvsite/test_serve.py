@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urldefrag, urljoin
 
 import pytest
 
-from kvsite.paths import PY
+from kvsite.paths import DIST, PY
 from kvsite.serve import HOST, Server, open_server, start_server
 from kvsite.stages import Failure
 
@@ -89,8 +91,10 @@ def test_mime_types(server: Server, dist: Path, name: str, mime: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/", "/nothing", "/en"])
-def test_isolation_headers_are_on_every_answer(server: Server, target: str) -> None:
+def test_protecting_headers_are_on_every_answer(server: Server, target: str) -> None:
     headers = Answer(server, target).headers
+    policy = headers["content-security-policy"].split("; ")
+    assert {"default-src 'self'", "connect-src 'self'", "worker-src 'self'"} <= set(policy)
     assert headers["cross-origin-opener-policy"] == "same-origin"
     assert headers["cross-origin-embedder-policy"] == "require-corp"
     assert headers["cross-origin-resource-policy"] == "same-origin"
@@ -154,7 +158,17 @@ def test_range_behind_the_end(server: Server, asked: str) -> None:
     assert answer.headers["content-range"] == "bytes */10"
 
 
-@pytest.mark.parametrize("asked", ["bytes=4-2", "bytes=-", "bytes=0-1,3-4", "lines=0-1", "bytes=x"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "bytes=4-2",
+        "bytes=-",
+        "bytes=0-1,3-4",
+        "lines=0-1",
+        "bytes=x",
+        pytest.param(f"bytes=-{'9' * 5000}", id="5,000 digits"),
+    ],
+)
 def test_range_that_is_none_gives_the_whole(server: Server, asked: str) -> None:
     answer = Answer(server, "/digits.txt", Range=asked)
     assert (answer.status, answer.body) == (200, DIGITS)
@@ -203,6 +217,36 @@ def test_own_404_page(server: Server, dist: Path) -> None:
     answer = Answer(server, "/nothing")
     assert (answer.status, answer.body) == (404, b"<p>lost?")
     assert answer.headers["content-type"].startswith("text/html")
+
+
+class Links(HTMLParser):
+    """The page's base and the links of its `<a>` elements."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.base = ""
+        self.targets: list[str] = []
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        href = dict(attrs).get("href")
+        if href and tag == "base":
+            self.base = href
+        if href and tag == "a":
+            self.targets.append(href)
+
+
+@pytest.mark.parametrize("prefix", ["/", "/sub/path/"])
+def test_links_of_the_404_page_lead_somewhere_from_any_depth(prefix: str) -> None:
+    with start_server(DIST, prefix=prefix) as server:
+        lost = f"{prefix}nope/deeper/still"
+        answer = Answer(server, lost)
+        assert (answer.status, int(answer.headers["content-length"])) == (404, len(answer.body))
+        links = Links(answer.body)
+        assert "notebook.html" in links.targets
+        for target in links.targets:
+            address = urljoin(urljoin(lost, links.base), target)
+            assert Answer(server, urldefrag(address).url).status == 200, address
 
 
 @pytest.mark.parametrize("target", ["/empty/", "/digits.txt/"])
