@@ -13,8 +13,8 @@ def texts(result: MaskReport) -> dict[str, list[str]]:
     rows = [
         ("state", f"P = {result.n_past}, C = {result.n_new}, {result.dtype}", ""),
         ("rounding-floor", f"{result.rounding_floor:.2e}", repr(result.rounding_floor)),
-        ("offset-hidden-keys", "0", "0"),
-        ("hidden-keys", f"{result.wrongly_hidden_keys}", f"{result.wrongly_hidden_keys}"),
+        _count("offset-hidden-keys", result.offset.wrongly_hidden_keys),
+        _count("hidden-keys", result.top_left.wrongly_hidden_keys),
         *_read_outs("offset", result.offset, result),
         *_read_outs("top-left", result.top_left, result),
         ("offset-summary", _offset_summary(result), ""),
@@ -36,8 +36,12 @@ def _read_outs(name: str, mask: MaskResult, result: MaskReport) -> list[tuple[st
             f"{mask.argmax_agreement:.0%} ({agreeing} of {rows})",
             repr(mask.argmax_agreement),
         ),
-        (f"{name}-nan", str(mask.n_nan), str(mask.n_nan)),
+        _count(f"{name}-nan", mask.n_nan),
     ]
+
+
+def _count(key: str, n: int) -> tuple[str, str, str]:
+    return key, str(n), str(n)
 
 
 def number(value: float) -> str:

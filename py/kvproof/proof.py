@@ -45,6 +45,20 @@ class MaskResult:
         """The row with the largest error (a NaN counts as the largest), 0 = first new token."""
         return int(self.row_errors.argmax())
 
+    @property
+    def wrongly_hidden(self) -> BoolArray:
+        """(n_new, n_past + n_new): keys ``j <= n_past + i`` that this mask hides from query ``i``.
+
+        Drawn from the definition and not from ``offset_mask``, which it judges as well.
+        """
+        n_new, n_total = self.mask.shape
+        return np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_) & ~self.mask
+
+    @property
+    def wrongly_hidden_keys(self) -> int:
+        """How many there are."""
+        return int(self.wrongly_hidden.sum())
+
 
 @dataclass(frozen=True, eq=False)
 class MaskReport:
@@ -60,13 +74,13 @@ class MaskReport:
 
     @property
     def wrongly_hidden(self) -> BoolArray:
-        """(n_new, n_past + n_new): keys that the right mask shows and the wrong one hides."""
-        return self.offset.mask & ~self.top_left.mask
+        """(n_new, n_past + n_new): keys that the top-left mask hides and shouldn't."""
+        return self.top_left.wrongly_hidden
 
     @property
     def wrongly_hidden_keys(self) -> int:
         """How many there are; always ``n_past * n_new``: each row forgets the whole history."""
-        return int(self.wrongly_hidden.sum())
+        return self.top_left.wrongly_hidden_keys
 
 
 def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:

@@ -176,6 +176,24 @@ def test_a_query_without_a_key_turns_its_whole_chunk_into_nan(
     assert result.offset.n_nan == 0, "the history is untouched"
 
 
+@pytest.mark.parametrize(("n_past", "n_new"), LENGTHS)
+def test_a_right_mask_hides_nothing_wrongly(n_past: int, n_new: int) -> None:
+    result = report(n_past, n_new)
+    expected = [[j <= n_past + i for j in range(n_past + n_new)] for i in range(n_new)]
+    nothing = replace(result.offset, mask=np.zeros((n_new, n_past + n_new), dtype=bool))
+    assert nothing.wrongly_hidden.tolist() == expected
+    assert result.offset.wrongly_hidden_keys == 0
+    assert result.top_left.wrongly_hidden_keys == n_past * n_new
+
+
+def test_a_broken_offset_mask_is_told_by_its_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held against the definition: held against itself, it would always be right."""
+    monkeypatch.setattr("kvproof.proof.offset_mask", top_left_mask)
+    result = report(4, 2)
+    assert result.offset.wrongly_hidden_keys == 4 * 2
+    assert result.wrongly_hidden_keys == 4 * 2, "the other mask's count doesn't lean on it"
+
+
 def test_a_report_can_be_made_again() -> None:
     """Nothing that one report computed is changed by another."""
     first = report(4, 2)

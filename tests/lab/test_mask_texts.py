@@ -82,6 +82,14 @@ def test_the_default_state_in_words() -> None:
     assert "50% of the rows" in shown["errors-summary"]
 
 
+def test_both_masks_wrongly_hidden_keys_are_counted() -> None:
+    """An offset mask that forgets the history must not be said to hide nothing."""
+    result = made_up(4, [0.5, 0.5], [0.5, 0.5])
+    broken = replace(result, offset=replace(result.offset, mask=top_left_mask(4, 2)))
+    assert said(result)["offset-hidden-keys"] == "0"
+    assert said(broken)["offset-hidden-keys"] == values(broken)["offset-hidden-keys"] == "8"
+
+
 def test_without_history_the_words_say_that_the_masks_are_the_same() -> None:
     shown = said(made_up(0, [0.0, 2e-16], [0.0, 2e-16]))
     assert "the two masks are the same" in shown["top-left-summary"]
