@@ -23,8 +23,7 @@ from bokeh.plotting import figure
 from kvlab.controls import style
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
-from kvproof import MaskReport, report
-from kvproof.masks import BoolArray
+from kvproof import MaskReport, MaskResult, report
 
 MAX_PAST, MAX_NEW = 32, 16
 DTYPES = ["float32", "float64"]
@@ -32,6 +31,8 @@ DEFAULT = {"n_past": 4, "n_new": 2, "dtype": "float64"}
 
 CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden"]
 CELL_MARKS = ["circle", "circle", "dash", "x"]
+TEXT_MARKS = dict(zip(CELL_STATES, "●●–×", strict=True))
+"""The same marks as text, for legends and for the figures' table twins."""
 MARK_COLOURS = ["mark", "mark", "mark-future", "mark"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
@@ -97,8 +98,8 @@ class MaskLab:
 
     def _update(self) -> None:
         result = report(**{name: control.value for name, control in self._controls.items()})
-        self._masks["offset"].show(result, result.offset.mask)
-        self._masks["top-left"].show(result, result.top_left.mask)
+        self._masks["offset"].show(result, result.offset)
+        self._masks["top-left"].show(result, result.top_left)
         self._errors.show(result)
         self._texts.data = texts(result)
 
@@ -152,13 +153,13 @@ class _MaskFigure:
         )
         return marks.glyph
 
-    def show(self, result: MaskReport, mask: BoolArray) -> None:
-        """Draw ``mask`` (n_new, n_past + n_new) of one report."""
-        n_past, n_new = result.n_past, result.n_new
+    def show(self, result: MaskReport, drawn: MaskResult) -> None:
+        """Draw one of the report's two masks."""
+        n_past, n_new, mask = result.n_past, result.n_new, drawn.mask
         n_total = n_past + n_new
         query, key = np.indices(mask.shape)
         state = np.select(
-            [mask & (key < n_past), mask, result.offset.mask],
+            [mask & (key < n_past), mask, drawn.wrongly_hidden],
             ["history", "chunk", "wrongly-hidden"],
             "hidden-future",
         )

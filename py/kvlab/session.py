@@ -54,9 +54,13 @@ class Session:
         return [getattr(model, attr) for model, attr in self.lab.outputs.values()]
 
     def answer(self, values_json: str) -> str:
-        """Set the controls and return ``state()``, both as JSON: what a slider's move costs."""
+        """Set the controls and return ``state()``, both as JSON: what a slider's move costs.
+
+        Raises:
+            ValueError: an output holds NaN or an infinity, which JSON doesn't have.
+        """
         self.set(json.loads(values_json))
-        return json.dumps(self.state())
+        return f"[{', '.join(map(_to_json, self.lab.outputs, self.state()))}]"
 
     def description(self) -> dict[str, Any]:
         """The document and the names of its controls and outputs, ready for JSON."""
@@ -78,11 +82,23 @@ def state_table(session: Session) -> dict[str, Any]:
     Returns:
         ``states``: control values joined by commas -> an index into ``pool`` for each output;
         ``pool``: the distinct values.
+
+    Raises:
+        ValueError: an output holds NaN or an infinity, which JSON doesn't have.
     """
     pool: dict[str, int] = {}
     states: dict[str, list[int]] = {}
     for values in session.lab.states():
         session.set(values)
         key = ",".join(str(values[name]) for name in session.lab.widgets)
-        states[key] = [pool.setdefault(json.dumps(value), len(pool)) for value in session.state()]
+        outputs = map(_to_json, session.lab.outputs, session.state())
+        states[key] = [pool.setdefault(output, len(pool)) for output in outputs]
     return {"states": states, "pool": [json.loads(value) for value in pool]}
+
+
+def _to_json(name: str, value: Any) -> str:
+    """An output's value; browsers refuse the NaN that Python would write by default."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"the lab's output {name!r} can't be shown: {error}") from error

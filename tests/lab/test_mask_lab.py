@@ -13,11 +13,18 @@ from bokeh.document import Document
 from bokeh.embed.util import standalone_docs_json
 from bokeh.models import CategoricalColorMapper, CategoricalMarkerMapper, Model
 
-from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS, ZERO_LEVEL, MaskLab
+from kvlab.mask_lab import (
+    CELL_MARKS,
+    CELL_STATES,
+    MARK_COLOURS,
+    TEXT_MARKS,
+    ZERO_LEVEL,
+    MaskLab,
+)
 from kvlab.mask_texts import texts
 from kvlab.palette import LIGHT
 from kvlab.session import Session, state_table
-from kvproof import MaskReport
+from kvproof import MaskReport, top_left_mask
 from kvproof import report as new_report
 
 OTHER_HOST = re.compile(r"(https?:)?//[a-z0-9]", re.IGNORECASE)
@@ -140,6 +147,14 @@ def test_the_right_mask_wrongly_hides_nothing_and_the_other_pc_keys(states: Stat
         assert hidden == n_past * n_new
 
 
+def test_a_broken_offset_mask_is_drawn_as_such(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvproof.proof.offset_mask", top_left_mask)
+    drawn = move(session, 5, 2)["offset-mask.cells"]["state"]
+    assert drawn.count("wrongly-hidden") == 5 * 2
+
+
 def test_the_errors_drawn_are_the_reports(states: States) -> None:
     """An exact zero has no place on a log axis: it stands on a level of its own."""
     for n_past, n_new, dtype, state in each(states):
@@ -199,6 +214,12 @@ def test_a_cells_state_gives_its_colour_and_its_mark(session: Session, mask: str
     assert all(m.factors == CELL_STATES for m in figure.select({"type": CategoricalColorMapper}))
 
 
+def test_marks_in_text_are_told_apart_as_those_that_are_drawn() -> None:
+    assert list(TEXT_MARKS) == CELL_STATES
+    pairs = set(zip(CELL_MARKS, TEXT_MARKS.values(), strict=True))
+    assert pairs == {("circle", "●"), ("dash", "–"), ("x", "×")}
+
+
 def test_each_colour_has_a_note_for_other_themes(session: Session) -> None:
     """The page reads the note to recolour the model; in the light theme both must agree."""
     noted = [model for model in session.document.select({"type": Model}) if model.tags]
@@ -248,9 +269,8 @@ def test_what_no_control_can_send_is_an_error(
         session.set(values)
 
 
-def test_a_nan_in_a_report_reaches_the_words(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def with_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of ours has one; a broken build must not look healthy."""
 
     def broken(n_past: int, n_new: int, dtype: str) -> MaskReport:
@@ -259,5 +279,13 @@ def test_a_nan_in_a_report_reaches_the_words(
         return result
 
     monkeypatch.setattr("kvlab.mask_lab.report", broken)
+
+
+def test_a_nan_in_a_report_reaches_the_words(session: Session, with_nan: None) -> None:
     shown = move(session, 5, 2)["texts"]
     assert shown["value"][shown["key"].index("offset-error")] == "nan"
+
+
+def test_an_answer_with_a_nan_names_the_output(session: Session, with_nan: None) -> None:
+    with pytest.raises(ValueError, match="output 'errors.rows' can't be shown"):
+        session.answer('{"n_past": 5, "n_new": 2, "dtype": 1}')

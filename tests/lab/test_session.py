@@ -1,6 +1,7 @@
 """A document answers patches as a page sends them, and its states can be stored in a table."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -90,6 +91,21 @@ def test_outputs_come_in_the_described_order(session: Session) -> None:
 def test_an_answer_is_the_state_as_json(session: Session) -> None:
     assert json.loads(session.answer('{"factor": 3, "sign": 0}')) == state(3)
     assert session.state() == state(3)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_json_does_not_have_is_refused_by_name(session: Session, number: float) -> None:
+    """Python would write NaN, which a browser's JSON.parse refuses without saying where."""
+
+    class Broken(Session):
+        def state(self) -> list[Any]:
+            return [1, {"times": [1, 2, 3], "value": [0, number, 0]}]
+
+    broken = Broken(Multiples)
+    with pytest.raises(ValueError, match="the lab's output 'multiples' can't be shown"):
+        broken.answer('{"factor": 3, "sign": 0}')
+    with pytest.raises(ValueError, match="the lab's output 'multiples' can't be shown"):
+        state_table(broken)
 
 
 def test_a_page_can_rebuild_the_document_from_its_description(session: Session) -> None:
