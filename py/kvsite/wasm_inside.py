@@ -17,7 +17,7 @@ from typing import Any
 Entries = dict[str, bytes]
 """Name in an archive -> content."""
 FIXED_DATE = (2026, 1, 1, 0, 0, 0)  # equal inputs give equal archives
-STDLIB = "/lib/python314.zip"
+STDLIB = f"/lib/python{sys.version_info.major}{sys.version_info.minor}.zip"
 
 
 def import_lab() -> None:
@@ -33,10 +33,11 @@ def import_lab() -> None:
 def write_lab_archive(folders: list[str], target: str) -> int:
     """Byte code of each imported module below ``folders``, compiled parts, and data files.
 
-    Docstrings are left out, which halves the download; so are the sources.
+    ``optimize=2`` leaves out docstrings, about an eighth of the compressed download, and ``assert``
+    statements; sources are left out as well.
 
     Returns:
-        The number of modules.
+        The number of modules that were compiled to byte code.
     """
     entries: Entries = {}
     imported = _imported_files()
@@ -47,9 +48,8 @@ def write_lab_archive(folders: list[str], target: str) -> int:
                 entries[f"{name.with_suffix('.pyc')}"] = _byte_code(path, name, optimize=2)
             else:
                 entries[f"{name}"] = path.read_bytes()
-    count = len(entries)
     write_tar(target, entries | _data_files(Path(folders[0])))
-    return count
+    return sum(name.endswith(".pyc") for name in entries)
 
 
 def _imported_files() -> list[Path]:
@@ -62,11 +62,11 @@ def _data_files(folder: Path) -> Entries:
     return {f"{path.relative_to(folder)}": path.read_bytes() for path in paths}
 
 
-def write_project_archive(project: str, names: list[str], target: str) -> None:
+def write_project_archive(project: str, packages: list[str], target: str) -> None:
     """Source and byte code of our own packages: readers see our lines in their tracebacks."""
     root = Path(project)
     entries: Entries = {}
-    for path in sorted(path for name in names for path in (root / name).rglob("*.py")):
+    for path in sorted(path for folder in packages for path in (root / folder).rglob("*.py")):
         name = path.relative_to(root)
         entries[f"{name}"] = path.read_bytes()
         entries[importlib.util.cache_from_source(str(name))] = _byte_code(path, name, optimize=0)
@@ -98,16 +98,20 @@ def write_stdlib(at_start: list[str], target: str) -> int:
 
 
 def write_lab_data(target: str) -> int:
-    """The lab's document and its table of states, as JSON.
+    """The lab's document, its table of states, and its marks as text, as JSON.
 
     Returns:
         The number of states.
     """
-    from kvlab.mask_lab import MaskLab
+    from kvlab.mask_lab import TEXT_MARKS, MaskLab
     from kvlab.session import Session, state_table
 
     session = Session(MaskLab)
-    data: dict[str, Any] = {"description": session.description(), "initial": session.lab.initial}
+    data: dict[str, Any] = {
+        "description": session.description(),
+        "initial": session.lab.initial,
+        "marks": TEXT_MARKS,
+    }
     data["table"] = table = state_table(session)
     Path(target).write_text(json.dumps(data, separators=(",", ":"), allow_nan=False))
     return len(table["states"])
