@@ -1,8 +1,12 @@
 """The colours of the explainer: one colour a concept, in a light and a dark set.
 
-The page's style sheet gets them as CSS variables, the figures read those variables: nothing else
-in the project names a colour.  Blue, green and vermilion are told apart with any colour vision
-(Okabe and Ito 2008), and no meaning rests on colour alone: each state has a mark as well.
+The page's style sheet gets them as CSS variables, and the lab, its controls and the figure of CPU
+times read those variables.  Elsewhere colours stand only where these can't reach or mean nothing:
+syntax highlighting in ``cells.css`` (with fallbacks for other pages), the notebook's figures, which
+are stored as they were drawn, and the favicon.
+
+Blue, green and vermilion for the mask are told apart with any colour vision (Okabe and Ito 2008),
+as are ochre and purple for the times.  No meaning rests on colour alone: each has a mark as well.
 """
 
 from typing import Any
@@ -19,6 +23,8 @@ LIGHT = {
     "chunk": "#0f8a68",
     "hidden-future": "#e6e9ed",
     "wrongly-hidden": "#c8501e",
+    "recompute": "#8a6a00",
+    "cached": "#8c4a9e",
     "mark": "#ffffff",
     "mark-future": "#78828e",
 }
@@ -35,6 +41,8 @@ DARK = {
     "chunk": "#35b891",
     "hidden-future": "#2b3038",
     "wrongly-hidden": "#ef7f4a",
+    "recompute": "#d9b440",
+    "cached": "#cf93dd",
     "mark": "#10141a",
     "mark-future": "#78828f",
 }

@@ -29,7 +29,7 @@ class Times:
 
 @dataclass(frozen=True)
 class TimingRow:
-    """Times of 16 continuation tokens behind a prefix."""
+    """Times of reading a prefix, and of the continuation behind it by each path."""
 
     prefix: int
     prefill: Times
@@ -103,17 +103,18 @@ SERIES = {
 
 WIDTH, HEIGHT = 720, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 712, 56, 336
+# The figure stands in the page itself, so the page's variables (kvlab.palette) reach it.
 STYLE = """
 .timing-plot { max-width: 100%; height: auto; font: 13px system-ui, sans-serif; }
-.timing-plot text { fill: var(--text, currentColor); }
-.timing-plot .grid { stroke: var(--line, #8884); }
+.timing-plot text { fill: var(--text); }
+.timing-plot .grid { stroke: var(--line); }
 .timing-plot path { fill: none; stroke-width: 1.3; }
-.timing-plot .prefill { stroke: var(--muted, #777); }
-.timing-plot .recompute { stroke: var(--chunk, #0f8a68); }
-.timing-plot .cached { stroke: var(--history, #2f73b7); }
-.timing-plot .recompute.solid { fill: var(--chunk, #0f8a68); }
-.timing-plot .cached.solid { fill: var(--history, #2f73b7); }
-.timing-plot .p50 { stroke: var(--text, currentColor); stroke-width: 2; }
+.timing-plot .prefill { stroke: var(--muted); }
+.timing-plot .recompute { stroke: var(--recompute); }
+.timing-plot .cached { stroke: var(--cached); }
+.timing-plot .recompute.solid { fill: var(--recompute); }
+.timing-plot .cached.solid { fill: var(--cached); }
+.timing-plot .p50 { stroke: var(--text); stroke-width: 2; }
 """
 
 
@@ -142,11 +143,12 @@ def timing_figure(results: Results) -> str:
     """All samples as an inline SVG: log milliseconds, a group for each prefix, a tick at p50."""
     rows = results["rows"]
     scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
+    steps = results["protocol"]["continuation_steps"]
     return "\n".join(
         [
             f'<svg class="timing-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
             'aria-labelledby="timing-title timing-desc" xmlns="http://www.w3.org/2000/svg">',
-            '<title id="timing-title">CPU times of 16 continuation tokens</title>',
+            f'<title id="timing-title">CPU times of {steps} continuation tokens</title>',
             f'<desc id="timing-desc">{escape(describe(results))}</desc>',
             f"<style>{STYLE}</style>",
             *_legend(),

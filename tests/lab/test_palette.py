@@ -1,6 +1,8 @@
 """Colours that can be told apart and read, in both themes."""
 
 import re
+from colorsys import rgb_to_hsv
+from itertools import combinations
 
 import pytest
 from bokeh.models import Range1d, Span
@@ -8,6 +10,7 @@ from bokeh.models import Range1d, Span
 from kvlab.controls import STYLE
 from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS
 from kvlab.palette import DARK, LIGHT, themed
+from kvsite.timing import STYLE as TIMING_STYLE
 
 THEMES = {"light": LIGHT, "dark": DARK}
 
@@ -61,11 +64,37 @@ def test_the_cells_that_matter_stand_out_from_the_page(theme: dict[str, str], st
     assert contrast(theme[state], theme["bg"]) >= 3
 
 
-def test_the_controls_take_their_colours_from_the_page() -> None:
-    used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE)) - {"font"}
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+@pytest.mark.parametrize("path", ["recompute", "cached", "muted"])
+def test_the_marks_of_the_times_stand_out_from_the_page(theme: dict[str, str], path: str) -> None:
+    assert contrast(theme[path], theme["surface"]) >= 3
+    assert contrast(theme[path], theme["bg"]) >= 3
+
+
+def hue(colour: str) -> float:
+    """Degrees on the colour circle."""
+    r, g, b = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return 360 * rgb_to_hsv(r, g, b)[0]
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_a_concept_of_the_times_does_not_look_like_one_of_the_mask(theme: dict[str, str]) -> None:
+    hues = {
+        name: hue(theme[name])
+        for name in ("history", "chunk", "wrongly-hidden", "recompute", "cached")
+    }
+    for one, other in combinations(hues, 2):
+        distance = abs(hues[one] - hues[other])
+        assert min(distance, 360 - distance) > 20, (one, other)
+
+
+@pytest.mark.parametrize("style", [STYLE, TIMING_STYLE], ids=["controls", "times"])
+def test_colours_come_from_the_page(style: str) -> None:
+    used = set(re.findall(r"var\(--([a-z-]+)\)", style)) - {"font"}
     assert used
     assert used <= LIGHT.keys()
-    assert not re.search(r"#[0-9a-f]{3}|rgb|hsl", STYLE)
+    assert style.count("var(") == len(re.findall(r"var\(--[a-z-]+\)", style)), "a fallback"
+    assert not re.search(r"#[0-9a-f]{3}|rgb|hsl|currentColor", style)
 
 
 def test_no_meaning_rests_on_colour_alone() -> None:

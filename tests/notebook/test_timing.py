@@ -77,6 +77,11 @@ def test_the_figure_is_named_and_described(results: Results) -> None:
     assert f"{cached:.1f} ms" in (description.text or "")
 
 
+def test_the_figures_title_counts_the_stored_steps(results: Results) -> None:
+    results["protocol"]["continuation_steps"] = 9
+    assert "CPU times of 9 continuation tokens" in timing_figure(results)
+
+
 @pytest.mark.parametrize(
     ("samples", "ticks"),
     [
