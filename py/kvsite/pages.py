@@ -26,12 +26,15 @@ from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES, LOCK
 from kvsite.notebook import NOTEBOOK, render_notebook
 from kvsite.paths import ROOT, RUNTIME
+from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.stamps import STAMP
 from kvsite.timing import RESULTS, load_results, timing_figure, timing_rows
 from kvsite.wasm import WASM
 
 SITE = ROOT / "site"
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
+NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
+NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
 class Site:
@@ -46,6 +49,7 @@ class Site:
             trim_blocks=False,
             undefined=StrictUndefined,
         )
+        self._templates.filters["in_words"] = in_words
 
     def build(self) -> None:
         """Write everything."""
@@ -128,10 +132,16 @@ class Site:
             ],
         }
         source = (SITE / "pages" / "en" / "index.md").read_text()
-        front, content = self._markdown(source, context)
-        self._write_page("index.html", **front, content=Markup(content), config=self._config())
+        front, content = self.markdown(source, context)
+        self._write_page(
+            "index.html",
+            **front,
+            content=Markup(content),
+            initial=lab["initial"],
+            config=self._config(),
+        )
 
-    def _markdown(self, source: str, context: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def markdown(self, source: str, context: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Front matter and HTML of a page.
 
         Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
@@ -169,13 +179,20 @@ class Site:
     def _write_page(self, name: str, **context: Any) -> None:
         template = self._templates.get_template("page.html.j2")
         page = template.render(
-            {"config": None, "inline_style": None, **context}, assets=self._assets
+            {"config": None, "inline_style": None, **context},
+            assets=self._assets,
+            content_security_policy=CONTENT_SECURITY_POLICY,
         )
         (self._folder / name).write_text(page)
 
 
 def default_state(lab: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows before any script runs: the lab's outputs and read-outs at the start."""
+    """What the page shows before any script runs: the lab as it is at the start.
+
+    Returns:
+        ``initial``: the controls' values; ``outputs`` and ``readouts`` by name; ``marks``: a
+        cell's state -> its mark as text.
+    """
     table = lab["table"]
     key = ",".join(str(value) for value in lab["initial"].values())
     values = (table["pool"][index] for index in table["states"][key])
@@ -185,7 +202,17 @@ def default_state(lab: dict[str, Any]) -> dict[str, Any]:
         key: {"text": text, "value": value}
         for key, text, value in zip(texts["key"], texts["text"], texts["value"], strict=True)
     }
-    return {"outputs": outputs, "readouts": readouts}
+    return {
+        "initial": lab["initial"],
+        "outputs": outputs,
+        "readouts": readouts,
+        "marks": lab["marks"],
+    }
+
+
+def in_words(count: int) -> str:
+    """A count in prose: a word up to twelve, digits beyond."""
+    return NUMBER_WORDS[count] if count < len(NUMBER_WORDS) else str(count)
 
 
 def front_matter(text: str) -> dict[str, str]:

@@ -1,0 +1,85 @@
+"""The first page's numbers come from the lab and from the stored results, not from its prose."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvlab.mask_lab import TEXT_MARKS, MaskLab
+from kvlab.session import Session
+from kvsite.pages import SITE, Site, default_state, in_words
+from kvsite.timing import load_results, timing_figure, timing_rows
+
+
+def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
+    """What ``mask_lab.json`` holds, with a single state."""
+    session = Session(MaskLab)
+    initial = {"n_past": n_past, "n_new": n_new, "dtype": 1}
+    session.set(initial)
+    pool = session.state()
+    return {
+        "description": session.description(),
+        "initial": initial,
+        "marks": TEXT_MARKS,
+        "table": {"states": {f"{n_past},{n_new},1": list(range(len(pool)))}, "pool": pool},
+    }
+
+
+def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any]) -> str:
+    context = {
+        **default_state(lab),
+        "results": results,
+        "timings": timing_rows(results),
+        "timing_figure": timing_figure(results),
+        "cells": [],
+    }
+    source = (SITE / "pages" / "en" / "index.md").read_text()
+    _, html = Site(folder).markdown(source, context)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "zero"), (1, "one"), (2, "two"), (12, "twelve"), (13, "13")]
+)
+def test_counts_in_words(count: int, words: str) -> None:
+    assert in_words(count) == words
+
+
+def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
+    text = text_of_the_page(tmp_path, load_results(), lab_data(4, 2))
+    for part in (
+        "two-layer decoder",
+        "At P = 4 and C = 2 the wrong mask moves a logit by 0.699, and yet 100% of the rows keep",
+        "16 more take",
+        "Milliseconds for 16 continuation tokens, p50 / p95 of 15 samples",
+        "With 15 samples the 95th percentile",
+        "twelve equivalence checks, two broken variants",
+        "PyTorch on one CPU thread",
+    ):
+        assert part in text
+
+
+def test_other_results_and_another_start_change_each_number(tmp_path: Path) -> None:
+    results = copy.deepcopy(load_results())
+    results["protocol"] |= {"continuation_steps": 9, "samples": 7, "warmups": 5}
+    results["protocol"]["model"]["n_layers"] = 3
+    results["correctness"]["equivalence"].pop()
+    results["correctness"]["broken"] *= 2
+    text = text_of_the_page(tmp_path, results, lab_data(10, 3))
+    for part in (
+        "three-layer decoder",
+        "the default, P = 10 and C = 3",
+        "At P = 10 and C = 3 the wrong mask moves a logit by 0.624, and yet 67% of the rows keep",
+        "9 more take",
+        "Milliseconds for 9 continuation tokens, p50 / p95 of 7 samples",
+        "CPU times of 9 continuation tokens",
+        "With 7 samples the 95th percentile",
+        "7 samples a path after 5 warm-ups",
+        "eleven equivalence checks, four broken variants",
+        "Zero cells of real Python",
+    ):
+        assert part in text
+    assert "P = 4" not in text
+    assert "C = 2," not in text
