@@ -1,5 +1,7 @@
 import copy
+import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import nbformat
 import pytest
 
 from kvsite.notebook import NOTEBOOK, NOTEBOOKS, SOURCE, execute, read_source
-from kvsite.paths import PY
+from kvsite.paths import PY, ROOT
 from kvsite.timing import Results, load_results
 
 
@@ -15,6 +17,14 @@ from kvsite.timing import Results, load_results
 def results() -> Results:
     """The committed results; a test may change its copy."""
     return copy.deepcopy(load_results())
+
+
+@pytest.fixture(scope="session")
+def local_path() -> re.Pattern[str]:
+    """Matches what names a place on this machine, or in anyone's home."""
+    here = {str(ROOT), str(Path.home()), tempfile.gettempdir()} - {"/"}
+    places = [rf"{re.escape(folder)}\b" for folder in sorted(here)]
+    return re.compile("|".join([*places, "/home/", "/Users/", r"[A-Z]:\\"]))
 
 
 @pytest.fixture(scope="session")
