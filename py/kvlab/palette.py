@@ -1,9 +1,9 @@
 """The colours of the explainer: one colour a concept, in a light and a dark set.
 
 The page's style sheet gets them as CSS variables, and the lab, its controls and the figure of CPU
-times read those variables.  Elsewhere colours stand only where these can't reach or mean nothing:
-syntax highlighting in ``cells.css`` (with fallbacks for other pages), the notebook's figures, which
-are stored as they were drawn, and the favicon.
+times read those variables.  The other places that name colours: ``cells.css`` (syntax, stale cells,
+fallbacks for other pages), the notebook's figures, which are stored as they were drawn, on white,
+and the favicon.
 
 Blue, green and vermilion for the mask are told apart with any colour vision (Okabe and Ito 2008),
 as are ochre and purple for the times.  No meaning rests on colour alone: each has a mark as well.
