@@ -52,9 +52,7 @@ def set_up_python(group: Group) -> None:
         for stale in ("site", "test"):
             (VENV / f".installed-{stale}").unlink(missing_ok=True)
         lock = REQUIREMENTS / f"{group}.txt"
-        kept = _kept_wheels(lock, current)
-        offline = ["--no-index", f"--find-links={kept}", "--require-hashes", "--only-binary=:all:"]
-        pip(current, "install", "--requirement", lock, *offline, watch=VENV)
+        _install_wheels(lock, current)
         for covered in {"site", group}:  # test.txt holds all of site.txt
             (VENV / f".installed-{covered}").write_text(_installed_from(covered))
         current.note(f"requirements/{lock.name} installed, .venv {megabytes(folder_bytes(VENV))}")
@@ -91,33 +89,27 @@ def _create_venv(current: Stage) -> None:
     run(current, [base, "-m", "venv", "--clear", VENV], watch=VENV)
 
 
-def _kept_wheels(lock: Path, current: Stage) -> Path:
-    """The cache folder with all wheels of `lock` for this Python; downloaded when missing."""
+def _install_wheels(lock: Path, current: Stage) -> None:
+    """Install the wheels of `lock` from the cache folder; download those that aren't there."""
     kept = _wheel_folder(digest([lock])[:16])
-    if kept.exists() and (bad := _corrupt_wheel(kept, lock)):
-        current.note(f"{bad} is corrupt: folder deleted, fetching it again")
-        shutil.rmtree(kept)
-    if not kept.exists():
-        current.note(f"downloading the wheels of requirements/{lock.name}")
-        options: Command = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
-        with new_folder(kept, "") as folder:
-            pip(current, "download", *options, "--dest", folder, advice=ADVICE.format("pip"))
-        current.note(f"downloaded {megabytes(folder_bytes(kept))}")
-    return kept
+    wanted: Command = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
+    install: Command = [*wanted, "--no-index", "--find-links", kept]
+    if kept.exists():
+        try:
+            return pip(current, "install", *install, watch=VENV)
+        except Failure:  # pip has checked that all are there, with the right hashes
+            current.note(f"{kept} is incomplete or corrupt: downloading its wheels again")
+    current.note(f"downloading the wheels of requirements/{lock.name}")
+    with new_folder(kept, "") as folder:
+        pip(current, "download", *wanted, "--dest", folder, advice=ADVICE.format("pip"))
+    current.note(f"downloaded {megabytes(folder_bytes(kept))}")
+    return pip(current, "install", *install, watch=VENV)
 
 
 def _wheel_folder(name: str) -> Path:
     # Down to the patch version, since markers such as `python_full_version < "3.11.5"` count.
     tag = f"{sys.implementation.name}-{platform.python_version()}-{sysconfig.get_platform()}"
     return cache_folder() / "wheels" / f"{name}-{tag}"
-
-
-def _corrupt_wheel(folder: Path, lock: Path) -> Path | None:
-    accepted = set(re.findall(r"sha256:(\w{64})", lock.read_text()))
-    for wheel in folder.glob("*.whl"):
-        if hashlib.sha256(wheel.read_bytes()).hexdigest() not in accepted:
-            return wheel
-    return None
 
 
 def pip(
@@ -147,7 +139,10 @@ def set_up_torch() -> None:
     """Install torch's CPU build into `.venv`.
 
     It isn't in the lock: on the common index, torch for Linux is the build that needs gigabytes of
-    CUDA, and the CPU build lives on an index of its own.
+    CUDA, and the CPU build lives on an index of its own. So it is pinned by its version and not by
+    hash: the lock, which names no index, can't list the files of this build, and mirrors may carry
+    one of their own making. It serves the tests and the notebook only, never the site. What is
+    kept in the cache is held against the hash it had when it was downloaded.
     """
     made_from = digest([], TORCH, platform.python_version())
     if is_fresh(VENV, made_from, ".installed-torch"):
@@ -174,12 +169,33 @@ def _torch_by_pip(current: Stage) -> None:
     """From wherever pip is configured to look; only the CPU build ends in `+cpu` on Linux."""
     requirement = f"torch=={TORCH}+cpu" if sys.platform == "linux" else f"torch=={TORCH}"
     kept = _wheel_folder(f"torch-{TORCH}")
-    if not kept.exists():
+    if not _is_as_downloaded(kept):
         with new_folder(kept, "") as folder:
             options: Command = ["--no-deps", "--only-binary=:all:", "--dest", folder]
             pip(current, "download", requirement, *options)
+            for wheel in folder.glob("*.whl"):
+                _record_of(wheel).write_text(_checksum_line(wheel))
     offline: Command = ["--no-deps", "--no-index", "--find-links", kept]
     pip(current, "install", requirement, *offline, watch=VENV)
+
+
+def _is_as_downloaded(folder: Path) -> bool:
+    """True if `folder` holds wheels, and each still has the checksum recorded beside it."""
+    wheels = list(folder.glob("*.whl"))
+    return bool(wheels) and all(
+        _record_of(wheel).is_file() and _record_of(wheel).read_text() == _checksum_line(wheel)
+        for wheel in wheels
+    )
+
+
+def _record_of(wheel: Path) -> Path:
+    return wheel.with_name(f"{wheel.name}.sha256")
+
+
+def _checksum_line(wheel: Path) -> str:
+    """As `sha256sum` writes it and checks it."""
+    with wheel.open("rb") as content:
+        return f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {wheel.name}\n"
 
 
 def _torch_by_uv(current: Stage) -> None:

@@ -14,6 +14,7 @@ from kvsite import debian, environment
 from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT
 from kvsite.stages import Failure, Stage
 
+NAME = "thing-1.0-py3-none-any.whl"
 WHEEL = b"a wheel"
 LOCK = f"thing==1.0 --hash=sha256:{hashlib.sha256(WHEEL).hexdigest()}\n"
 
@@ -35,13 +36,18 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def pip_calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What pip is asked to do; a download brings the right wheel."""
+    """What pip is asked to do; a download brings the right wheel, an install wants just that."""
     calls: Calls = []
 
     def pip(stage: Stage, verb: str, *arguments: Any, **_: Any) -> None:
         calls.append(verb)
         if verb == "download":
-            (arguments[-1] / "thing-1.0-py3-none-any.whl").write_bytes(WHEEL)
+            (arguments[-1] / NAME).write_bytes(WHEEL)
+        else:
+            folder = Path(arguments[arguments.index("--find-links") + 1])
+            wheels = [path.read_bytes() for path in folder.glob("*.whl")]
+            if wheels != [WHEEL]:
+                raise Failure("no matching distribution, or one with another hash")
 
     monkeypatch.setattr(environment, "pip", pip)
     return calls
@@ -82,18 +88,45 @@ def test_other_python_gets_other_wheels(
     assert pip_calls == ["download", "install"] * 2
 
 
-def test_corrupt_kept_wheel_is_fetched_again(
-    checkout: Path, cache: Path, pip_calls: Calls, capsys: pytest.CaptureFixture[str]
+Damage = Callable[[Path], object]
+damages = pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda wheel: wheel.write_bytes(WHEEL[:-1])], ids=["deleted", "cut off"]
+)
+
+
+@damages
+def test_damaged_wheel_folder_is_downloaded_again_once(
+    checkout: Path,
+    cache: Path,
+    pip_calls: Calls,
+    capsys: pytest.CaptureFixture[str],
+    damage: Damage,
 ) -> None:
     environment.set_up_python("site")
     (wheel,) = cache.rglob("*.whl")
-    wheel.write_bytes(WHEEL[:-1])
+    damage(wheel)
     (checkout / ".venv" / ".installed-site").unlink()
     capsys.readouterr()
     environment.set_up_python("site")
-    assert pip_calls == ["download", "install", "download", "install"]
+    assert pip_calls == ["download", "install", "install", "download", "install"]
     assert wheel.read_bytes() == WHEEL
-    assert capsys.readouterr().err.count(" is corrupt: ") == 1
+    assert capsys.readouterr().err.count(" is incomplete or corrupt: ") == 1
+
+
+def test_install_that_fails_after_a_new_download_is_not_tried_again(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Calls = []
+
+    def pip(stage: Stage, verb: str, *_: Any, **__: Any) -> None:
+        calls.append(verb)
+        if verb == "install":
+            raise Failure("disk full")
+
+    monkeypatch.setattr(environment, "pip", pip)
+    with pytest.raises(Failure, match="disk full"):
+        environment.set_up_python("site")
+    assert calls == ["download", "install"]
 
 
 def test_failed_download_keeps_nothing_and_can_be_repeated(
@@ -173,20 +206,41 @@ def test_apt_get_is_used_only_with_the_right_to(
     assert debian.can_install()
 
 
-def test_torch_comes_from_pip_as_cpu_build_and_is_kept(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("platform", "wanted"),
+    [("linux", f"torch=={environment.TORCH}+cpu"), ("darwin", f"torch=={environment.TORCH}")],
+)
+def test_torch_is_the_cpu_build(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, platform: str, wanted: str
 ) -> None:
-    asked: list[tuple[str, str]] = []
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr(
-        environment, "pip", lambda stage, verb, what, *_, **__: asked.append((verb, what))
-    )
+    asked: list[str] = []
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr(environment, "pip", lambda stage, verb, what, *_, **__: asked.append(what))
+    environment.set_up_torch()
+    assert asked == [wanted, wanted]
+
+
+def test_torch_is_kept(checkout: Path, cache: Path, pip_calls: Calls) -> None:
     environment.set_up_torch()
     environment.set_up_torch()
     (checkout / ".venv" / ".installed-torch").unlink()
     environment.set_up_torch()
-    wanted = f"torch=={environment.TORCH}+cpu"
-    assert asked == [("download", wanted), ("install", wanted), ("install", wanted)]
+    assert pip_calls == ["download", "install", "install"]
+    (record,) = cache.rglob("*.sha256")
+    assert record.read_text() == f"{hashlib.sha256(WHEEL).hexdigest()}  {NAME}\n"
+
+
+@damages
+def test_damaged_torch_is_downloaded_again(
+    checkout: Path, cache: Path, pip_calls: Calls, damage: Damage
+) -> None:
+    environment.set_up_torch()
+    (wheel,) = cache.rglob("*.whl")
+    damage(wheel)
+    (checkout / ".venv" / ".installed-torch").unlink()
+    environment.set_up_torch()
+    assert pip_calls == ["download", "install"] * 2
+    assert wheel.read_bytes() == WHEEL
 
 
 def test_torch_falls_back_to_uv_then_explains(
