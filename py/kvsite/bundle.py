@@ -3,6 +3,7 @@
 import subprocess
 from pathlib import Path
 
+from kvsite.environment import node_tool
 from kvsite.paths import NODE_MODULES
 from kvsite.stages import Failure
 
@@ -14,7 +15,7 @@ def bundle_scripts(sources: Path, target: Path) -> list[Path]:
     """Write ``name.HASH.js`` for each entry into ``target``; returns these files.
 
     Raises:
-        Failure: esbuild reported an error.
+        Failure: esbuild reported an error, or Node is missing or too old.
     """
     _esbuild([sources / name for name in MODULES], target, "--format=esm")
     _esbuild([sources / name for name in CLASSIC], target, "--format=iife")
@@ -24,7 +25,7 @@ def bundle_scripts(sources: Path, target: Path) -> list[Path]:
 def _esbuild(entries: list[Path], target: Path, *options: str) -> None:
     # The package's own binary; the file in .bin is a script of another kind on Windows.
     command = [
-        "node",
+        node_tool("node"),
         NODE_MODULES / "esbuild" / "bin" / "esbuild",
         *entries,
         "--bundle",

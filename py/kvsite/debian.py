@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 
-from kvsite.paths import VENV
 from kvsite.stages import Stage, run
 
 
@@ -30,5 +29,5 @@ def install(current: Stage, *packages: str) -> None:
     current.note(f"installing {' '.join(packages)} with apt-get")
     prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
     apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y"]
-    run(current, [*apt, "update"], watch=VENV)
-    run(current, [*apt, "install", "--no-install-recommends", *packages], watch=VENV)
+    run(current, [*apt, "update"])
+    run(current, [*apt, "install", "--no-install-recommends", *packages])

@@ -23,7 +23,7 @@ def main(upgrade: bool) -> int:
         extra = ["--upgrade"] if upgrade else []
         _compile(current, "site", *extra)
         _compile(current, "test", "--constraint", site, *extra)
-        run(current, [node_tool("npm"), "install", "--package-lock-only"], watch=REQUIREMENTS)
+        run(current, [node_tool("npm"), "install", "--package-lock-only"])
         current.note("requirements/site.txt, requirements/test.txt, package-lock.json written")
     return 0
 
@@ -32,4 +32,4 @@ def _compile(current: Stage, group: str, *extra: str | Path) -> None:
     wanted: Command = ["--group", f"{ROOT / 'pyproject.toml'}:{group}"]
     output: Command = ["--output-file", REQUIREMENTS / f"{group}.txt"]
     uv: Command = [venv_python(), "-m", "uv", "pip", "compile"]
-    run(current, [*uv, *OPTIONS, *extra, *wanted, *output], watch=REQUIREMENTS)
+    run(current, [*uv, *OPTIONS, *extra, *wanted, *output])

@@ -86,12 +86,12 @@ def run(
     current: Stage,
     command: Sequence[str | Path],
     *,
-    watch: Path,
+    watch: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path = ROOT,
     advice: str = "",
 ) -> None:
-    """Run `command` quietly and show how `watch`, the folder it fills, grows.
+    """Run `command` quietly and show how `watch`, the folder it fills, grows; else only the time.
 
     Raises:
         Failure: the command ended with another code than 0; holds the end of its output, and
@@ -108,7 +108,7 @@ def run(
         )
         try:
             while process.poll() is None:
-                current.show(f"{megabytes(folder_bytes(watch))} so far")
+                current.show(f"{megabytes(folder_bytes(watch))} so far" if watch else "running")
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(POLL_INTERVAL_S)
         finally:

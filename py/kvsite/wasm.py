@@ -6,14 +6,15 @@ the cells), ``mask_lab.json`` (document and state table) and ``snapshot.bin`` (t
 memory after its start).
 """
 
-import importlib.metadata
 import shutil
 import tempfile
+from importlib.metadata import files, version
 from pathlib import Path
 
+from kvsite.environment import node_tool
 from kvsite.fetch import CORE_FILES, LOCK
 from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT, RUNTIME
-from kvsite.stages import folder_bytes, megabytes, run, stage
+from kvsite.stages import Command, folder_bytes, megabytes, run, stage
 from kvsite.stamps import digest, is_fresh, new_folder
 
 WASM = BUILD / "wasm"
@@ -36,7 +37,13 @@ DISTRIBUTIONS = (
 # requests nothing, so a module that does nothing saves a hundred others.
 STAND_IN = ("pyodide_http.py", "def patch_all():\n    pass\n")
 # Files beside the modules that are read while these are imported.
-DATA_FILES = ("METADATA", "package.json", "notebook.js", "flexbox.html", "_sri/3.9.2.json")
+DATA_FILES = (
+    "METADATA",
+    "package.json",
+    "notebook.js",
+    "flexbox.html",
+    f"_sri/{version('bokeh')}.json",
+)
 # Templates and styles of whole pages: must exist while these are imported, are never used: emptied.
 EMPTIED_FOLDERS = ("_templates", "css")
 
@@ -45,7 +52,7 @@ def build_wasm() -> Path:
     """Make ``build/wasm`` complete and current.
 
     Raises:
-        Failure: Pyodide under Node reported an error.
+        Failure: Pyodide under Node reported an error, or Node is missing or too old.
     """
     made_from = digest(
         [
@@ -63,12 +70,9 @@ def build_wasm() -> Path:
         sources = Path(scratch)
         copy_sources(sources)
         with new_folder(WASM, made_from) as folder:
-            inside = HERE / "wasm_inside.py"
-            run(
-                current,
-                ["node", HERE / "wasm.mjs", RUNTIME, sources, PY, inside, folder],
-                watch=folder,
-            )
+            script, inside = HERE / "wasm.mjs", HERE / "wasm_inside.py"
+            node: Command = [node_tool("node"), script]
+            run(current, [*node, RUNTIME, sources, PY, inside, folder], watch=folder)
             n_bytes = folder_bytes(folder)
         current.note(f"byte code, state table and snapshot, {megabytes(n_bytes)}")
     return WASM
@@ -80,7 +84,7 @@ def copy_sources(target: Path) -> None:
     Compiled parts stay behind: MarkupSafe and PyYAML work without theirs.
     """
     for name in DISTRIBUTIONS:
-        for file in importlib.metadata.files(name) or []:
+        for file in files(name) or []:
             place = target / file
             if file.suffix == ".py" or file.as_posix().endswith(DATA_FILES):
                 place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvsite import debian, environment
+from kvsite import bundle, debian, environment, wasm
 from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT
 from kvsite.stages import Failure, Stage
 
@@ -300,6 +300,21 @@ def test_unsuitable_node_is_explained(only_path: Path, shown: str) -> None:
 def test_suitable_node_and_npm_are_found(only_path: Path, tool: Any, shown: str) -> None:
     executable(only_path / tool, f"echo {shown}")
     assert environment.node_tool(tool) == str(only_path / tool)
+
+
+@pytest.mark.parametrize("shown", [None, "v18.19.1"])
+@pytest.mark.parametrize("step", ["wasm", "bundle"])
+def test_build_steps_check_node_by_themselves(
+    only_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, shown: str | None
+) -> None:
+    """Set-up looks for Node only when something is to be installed."""
+    monkeypatch.setattr(wasm, "WASM", tmp_path / "wasm")
+    monkeypatch.setattr(wasm, "copy_sources", lambda target: None)
+    if shown:
+        executable(only_path / "node", f"echo {shown}")
+    with pytest.raises(Failure, match=r"20\.0 or newer is needed\.\nInstall Node 20"):
+        wasm.build_wasm() if step == "wasm" else bundle.bundle_scripts(ROOT, tmp_path)
+    assert not (tmp_path / "wasm").exists()
 
 
 @pytest.fixture

@@ -56,6 +56,20 @@ def test_failing_child_shows_the_end_of_its_output(tmp_path: Path) -> None:
     assert str(failure.value).endswith("  | the reason\nPlug it in.")
 
 
+def test_folder_that_is_filled_is_weighed_else_only_time_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvsite.stages.PLAIN_INTERVAL_S", 0.0)
+    (tmp_path / "file").write_bytes(b"x" * 1_500_000)
+    command = [sys.executable, "-c", ""]
+    filling, other = io.StringIO(), io.StringIO()
+    run(Stage("npm", filling), command, watch=tmp_path)
+    run(Stage("lock", other), command)
+    assert filling.getvalue().startswith("npm       1.5 MB so far  0.")
+    assert other.getvalue().startswith("lock      running  0.")
+    assert "MB" not in other.getvalue()
+
+
 def test_child_gets_the_environment(tmp_path: Path) -> None:
     script = "import os, pathlib; pathlib.Path(os.environ['TARGET']).write_text('here')"
     target = tmp_path / "out"
