@@ -7,6 +7,7 @@
 
 import fs from "node:fs";
 import path from "node:path";
+import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { unpackTar } from "../../site/js/tar.js";
 
@@ -14,7 +15,7 @@ const [runtime, sources, project, inside, out] = process.argv.slice(2).map((p) =
 const { loadPyodide } = await import(pathToFileURL(path.join(runtime, "pyodide.mjs")).href);
 
 // panel.io.pyodide looks for the browser's request class when it is imported; Node has none.
-globalThis.XMLHttpRequest ??= class {};
+/** @type {any} */ (globalThis).XMLHttpRequest ??= class {};
 
 /** Smallest block that zeroing tries to fill, in bytes. */
 const SMALLEST_BLOCK = 16;
