@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kvsite.cli import VERBS
-from kvsite.paths import ROOT
+from kvsite.paths import PY, ROOT
 
 README = (ROOT / "README.md").read_text()
 
@@ -15,14 +15,31 @@ def test_every_command_exists_and_every_verb_is_named() -> None:
     assert named == set(VERBS)
 
 
-def test_the_files_that_it_shows_exist() -> None:
-    [tree] = re.findall(r"## Where things are\n\n```\n(.*?)```", README, re.DOTALL)
-    folder = ""
-    for line in tree.splitlines():
-        name = line.split()[0]
-        folder = folder if line.startswith(" ") else ""
-        assert (ROOT / folder / name).exists(), line
-        folder = name if not line.startswith(" ") and name.endswith("/") else folder
+@pytest.fixture
+def tree() -> dict[str, str]:
+    """The file tree: path -> its clause."""
+    [block] = re.findall(r"## Where things are\n\n```\n(.*?)```", README, re.DOTALL)
+    clauses, folders = {}, []
+    for line in block.splitlines():
+        name, _, clause = line.strip().partition(" ")
+        depth = (len(line) - len(line.lstrip())) // len("  ")
+        folders[depth:] = [name]
+        clauses["".join(folders)] = clause.strip()
+    return clauses
+
+
+def test_every_file_that_it_shows_exists_and_has_a_clause(tree: dict[str, str]) -> None:
+    for path, clause in tree.items():
+        assert (ROOT / path).exists(), path
+        assert clause, path
+
+
+def test_every_module_and_top_level_file_is_shown(tree: dict[str, str]) -> None:
+    modules = {path for path in PY.rglob("*.py") if not path.name.startswith("__")}
+    top_level = {path for path in ROOT.iterdir() if path.is_file() and path.name[0] != "."}
+    wanted = {path.relative_to(ROOT).as_posix() for path in modules | top_level} - {"README.md"}
+    assert len(wanted) > 40
+    assert wanted - tree.keys() == set()
 
 
 def test_the_example_gives_the_numbers_in_its_comments() -> None:
