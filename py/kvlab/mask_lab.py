@@ -121,6 +121,7 @@ class _MaskFigure:
         self.outputs: dict[str, tuple[Model, str]] = {
             "cells": (self._cells, "data"),
             "mark_size": (self._marks, "size"),
+            "mark_stroke": (self._marks, "line_width"),
             "history_end": (self._border, "location"),
             **_axis_outputs(self.figure, "x", "y"),
         }
@@ -170,6 +171,7 @@ class _MaskFigure:
         }
         columns = max(n_total, n_new * FRAME_RATIO, MIN_COLUMNS)
         self._marks.size = round(min(16.0, 200.0 / columns), 1)
+        self._marks.line_width = round(min(1.5, 36.0 / columns), 2)
         self._border.location = n_past - 0.5
         rows = columns / FRAME_RATIO
         _set_axis(self.figure.xaxis, self.figure.x_range, (-0.5, columns - 0.5), range(n_total))
