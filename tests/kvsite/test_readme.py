@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kvsite import bench
 from kvsite.cli import VERBS
 from kvsite.paths import PY, ROOT
 
@@ -40,6 +41,13 @@ def test_every_module_and_top_level_file_is_shown(tree: dict[str, str]) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for path in modules | top_level} - {"README.md"}
     assert len(wanted) > 40
     assert wanted - tree.keys() == set()
+
+
+def test_the_measured_figures_are_there() -> None:
+    start, end = bench.MARKERS
+    lines = README.split(start)[1].split(end)[0].splitlines()
+    table = [line for line in lines if line.startswith("| ")]
+    assert len(table) >= 1 + 10  # the header and ten figures
 
 
 def test_the_example_gives_the_numbers_in_its_comments() -> None:
