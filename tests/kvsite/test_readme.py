@@ -20,7 +20,8 @@ def test_every_command_exists_and_every_verb_is_named() -> None:
 def tree() -> dict[str, str]:
     """The file tree: path -> its clause."""
     [block] = re.findall(r"## Where things are\n\n```\n(.*?)```", README, re.DOTALL)
-    clauses, folders = {}, []
+    clauses: dict[str, str] = {}
+    folders: list[str] = []
     for line in block.splitlines():
         name, _, clause = line.strip().partition(" ")
         depth = (len(line) - len(line.lstrip())) // len("  ")
