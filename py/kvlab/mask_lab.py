@@ -239,17 +239,17 @@ class _ErrorFigure:
 
 
 def _empty_figure(**options: Any) -> figure:
-    """A figure without tools or background, that takes its place's width."""
+    """A figure without tools, on the page's own ground, that takes its place's width."""
     empty = figure(
         tools="",
         toolbar_location=None,
         sizing_mode="scale_width",
-        background_fill_color=None,
-        border_fill_color=None,
         outline_line_color=None,
         min_border=0,
         **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
     )
+    # Painted, not transparent: at the frame's edge a transparent canvas keeps traces of old states.
+    themed(empty, background_fill_color="surface", border_fill_color="surface")
     for axis in empty.axis:
         axis.axis_label_text_font_style = "normal"
         axis.minor_tick_line_color = None
