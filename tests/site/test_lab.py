@@ -390,7 +390,8 @@ MOVE_AT_FIRST_QUESTION = """
 const { postMessage } = Worker.prototype;
 Worker.prototype.postMessage = function (message, ...rest) {
   postMessage.call(this, message, ...rest);
-  if (message.type === "set" && message.id === 1) {
+  if (message.type === "set" && !window.moved) {
+    window.moved = true;
     Bokeh.documents[0].get_model_by_name("n_past").value = 20;
   }
 };
