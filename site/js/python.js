@@ -103,6 +103,8 @@ class Downloads {
   #total = 0;
   /** @type {Map<string, number>} absolute URL to expected bytes */
   #expected;
+  /** URL to the end of its download. @type {Map<string, Promise<void>>} */
+  #counts = new Map();
   /** @type {Map<string, Uint8Array<ArrayBuffer>>} */
   #whole = new Map();
   /** URLs of files that the start does without if it must. */
@@ -134,9 +136,11 @@ class Downloads {
     this.#onProgress = onProgress;
     self.fetch = (input, init) => this.#counted(input, init);
     // Pyodide logs that a module is damaged, and then waits for ever.
+    const wasm = `${runtimeUrl}pyodide.asm.wasm`;
     WebAssembly.instantiateStreaming = (source, imports) =>
-      this.#instantiate.call(WebAssembly, source, imports).catch((error) => {
-        throw this.#failed(`${runtimeUrl}pyodide.asm.wasm`, error.message);
+      this.#instantiate.call(WebAssembly, source, imports).catch(async (error) => {
+        await this.#counts.get(wasm); // that it is cut off says more than what that breaks
+        throw this.#failed(wasm, error.message);
       });
     // It also drops promises of downloads, whose failures are told here.
     self.addEventListener("unhandledrejection", (event) => {
@@ -193,7 +197,7 @@ class Downloads {
     if (!response.ok) {
       throw this.#failed(url, `the server answered ${response.status}`);
     }
-    this.#count(url, response.clone(), expected);
+    this.#counts.set(url, this.#count(url, response.clone(), expected));
     return response;
   }
 
