@@ -23,10 +23,8 @@ self.addEventListener("message", async ({ data }) => {
       send({ type: "state", id: data.id, values: data.values, state });
     }
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    // Of a Python traceback the last line says what happened; the console keeps the rest.
-    console.info(message);
-    send({ type: "failed", message: message.trim().split("\n").pop() });
+    console.info(error); // the whole of it
+    send({ type: "failed", message: lastLine(error) });
   }
 });
 
@@ -37,9 +35,24 @@ self.addEventListener("message", async ({ data }) => {
 async function startSession(config) {
   const python = await startPython(config, (progress) => send({ type: "progress", ...progress }));
   send({ type: "progress", stage: "importing Panel" });
-  const { Session } = python.pyimport("kvlab.session");
-  const { MaskLab } = python.pyimport("kvlab.mask_lab");
-  return Session(MaskLab);
+  try {
+    const { Session } = python.pyimport("kvlab.session");
+    const { MaskLab } = python.pyimport("kvlab.mask_lab");
+    return Session(MaskLab);
+  } catch (error) {
+    console.info(error);
+    throw new Error(`${config.archives[0].url.split("/").pop()} is damaged: ${lastLine(error)}`);
+  }
+}
+
+/**
+ * Of a Python traceback the last line says what happened.
+ *
+ * @param {unknown} error
+ */
+function lastLine(error) {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.trim().split("\n").pop();
 }
 
 /** @param {object} message */

@@ -134,7 +134,13 @@ class Lab:
                   const control = document.get_model_by_name(name);
                   control[control.properties.active ? "active" : "value"] = value;
                 }
-                while (shown.textContent !== label) await new Promise(requestAnimationFrame);
+                const deadline = performance.now() + 30_000;
+                while (shown.textContent !== label) {
+                  if (performance.now() > deadline) {
+                    throw new Error(`moved to ${label}, but ${shown.textContent} is shown`);
+                  }
+                  await new Promise(requestAnimationFrame);
+                }
               }
             }""",
             [(state.control_values, state.label) for state in states],

@@ -1,0 +1,225 @@
+"""The lab on a broken host: it says what failed, keeps working without Python, and can retry.
+
+The files come from a real server with the real caching headers, so that a retry must also get
+past what the browser has kept.
+"""
+
+import re
+import threading
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, PrebuiltTable, State
+
+from kvsite.paths import DIST
+from kvsite.serve import FALLBACK_TYPE, MIME_TYPES, Handler, start_server
+
+FAILED_WITHIN = 20_000
+"""Milliseconds: after so long at most a visitor must know."""
+
+Fault = Literal["missing", "short", "cut", "corrupt", "stalled"]
+"""404; half of it with a matching length; half of it with the full length; a wrong byte in each
+kilobyte; no answer at all."""
+
+
+class FaultySite:
+    """A server of the site, and what is wrong with its files now."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.faults: dict[str, Fault] = {}
+        self.closing = threading.Event()
+
+    def fault(self, path: str) -> Fault | None:
+        """What is wrong with the file at a URL path; patterns match whole paths."""
+        found = [fault for pattern, fault in self.faults.items() if fnmatch(path, f"/{pattern}")]
+        return found[0] if found else None
+
+
+def faulty_handler(site: FaultySite) -> type[Handler]:
+    class FaultyHandler(Handler):
+        def do_GET(self) -> None:  # noqa: N802 (the name that http.server calls)
+            match site.fault(self.path):
+                case None:
+                    super().do_GET()
+                case "missing":
+                    self.path = "/missing"
+                    super().do_GET()
+                case "stalled":
+                    site.closing.wait()
+                case fault:
+                    self.send_broken(fault)
+            self.close_connection = True
+
+        def send_broken(self, fault: Fault) -> None:
+            file = DIST / self.path.lstrip("/")
+            whole = file.read_bytes()
+            half = whole[: len(whole) // 2]
+            body = half if fault in ("short", "cut") else corrupted(whole)
+            self.send_response(200)
+            self.send_header("Content-Type", MIME_TYPES.get(file.suffix, FALLBACK_TYPE))
+            self.send_header("Cache-Control", self._caching(file))
+            self.send_header("Content-Length", str(len(whole if fault == "cut" else body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return FaultyHandler
+
+
+def corrupted(content: bytes) -> bytes:
+    changed = bytearray(content)
+    changed[512::1024] = bytes(byte ^ 0xFF for byte in changed[512::1024])
+    return bytes(changed)
+
+
+@pytest.fixture
+def faulty_site() -> Iterator[FaultySite]:
+    with start_server(DIST) as server:
+        site = FaultySite(server.url)
+        server.RequestHandlerClass = faulty_handler(site)
+        yield site
+        site.closing.set()
+
+
+def expect_load_errors(page_errors: list[str]) -> None:
+    """The browser itself logs files that it can't use; nothing else may have gone wrong."""
+    browsers_own = r"^console: (Failed to load resource|Refused to execute script|Failed to find)"
+    bokehs_own = r"^uncaught: Cannot find Bokeh \S+ You have to load it prior to loading plugins"
+    expected = f"{browsers_own}|{bokehs_own}"
+    others = [error for error in page_errors if not re.search(expected, error)]
+    assert not others
+    page_errors.clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "fault", "says"),
+    [
+        ("runtime/pyodide.asm.wasm", "missing", r"pyodide\.asm\.wasm: the server answered 404"),
+        ("runtime/pyodide.asm.wasm", "short", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
+        ("runtime/pyodide.asm.wasm", "cut", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
+        ("runtime/pyodide.asm.wasm", "corrupt", r"pyodide\.asm\.wasm"),
+        ("runtime/pyodide.mjs", "missing", r"pyodide\.mjs"),
+        ("runtime/pyodide.asm.mjs", "missing", r"pyodide\.asm\.mjs"),
+        ("runtime/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
+        ("assets/lab.*.tar", "missing", r"lab\.\w+\.tar: the server answered 404"),
+        ("assets/lab.*.tar", "short", r"lab\.\w+\.tar: \d+ of \d+ bytes arrived"),
+        ("assets/lab.*.tar", "corrupt", r"lab\.\w+\.tar"),
+        ("assets/lab-worker.*.js", "missing", r"lab-worker\.\w+\.js"),
+    ],
+)
+def test_a_broken_file_is_named_the_table_works_and_retry_helps(
+    page: Page,
+    faulty_site: FaultySite,
+    table: PrebuiltTable,
+    page_errors: list[str],
+    file: str,
+    fault: Fault,
+    says: str,
+) -> None:
+    faulty_site.faults[file] = fault
+    lab = Lab(page).open(faulty_site.url)
+    lab.expect_runtime("failed", timeout=FAILED_WITHIN)
+    expect(lab.status).to_have_text(re.compile(says))
+    expect(lab.status).to_contain_text("The prebuilt numbers still work")
+    state = State(5, 3, "float32")
+    lab.move_to(state)
+    assert lab.readouts() == table.readouts(state)
+    expect_load_errors(page_errors)
+
+    faulty_site.faults.clear()
+    lab.button.click()
+    lab.expect_runtime("live")
+    lab.expect_state(state)
+    lab.move_to(DEFAULT)
+    assert lab.readouts() == table.readouts(DEFAULT)
+    expect(lab.button).to_be_hidden()
+
+
+WHOLE_STDLIB = "/runtime/python_stdlib.zip"
+"""The plain start reads it; a start from the snapshot does without."""
+
+
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("assets/snapshot.*.bin", "missing"),
+        ("assets/snapshot.*.bin", "corrupt"),
+        ("assets/stdlib.*.zip", "short"),
+    ],
+)
+def test_without_the_snapshot_python_starts_all_the_same(
+    page: Page, faulty_site: FaultySite, page_errors: list[str], file: str, fault: Fault
+) -> None:
+    faulty_site.faults[file] = fault
+    lab = Lab(page)
+    with page.expect_request(lambda request: request.url.endswith(WHOLE_STDLIB)):
+        lab.open(faulty_site.url)
+    lab.expect_runtime("live")
+    expect(lab.status).to_contain_text("every number is equal")
+    expect_load_errors(page_errors)
+
+
+def test_the_snapshot_is_used(page: Page, site_url: str) -> None:
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    Lab(page).open(site_url).expect_runtime("live")
+    assert any("/assets/snapshot." in url for url in requested)
+    assert not [url for url in requested if url.endswith(WHOLE_STDLIB)]
+
+
+@pytest.mark.parametrize(
+    "file", ["assets/mask_lab.*.json", "assets/bokeh.*.js", "assets/bokeh-widgets.*.js"]
+)
+def test_without_the_table_or_its_scripts_the_default_stays_readable(
+    page: Page, faulty_site: FaultySite, page_errors: list[str], file: str
+) -> None:
+    faulty_site.faults[file] = "missing"
+    page.goto(faulty_site.url)
+    lab = Lab(page)
+    lab.expect_runtime("failed", timeout=FAILED_WITHIN)
+    name = file.split("*")[0].removeprefix("assets/")
+    expect(lab.status).to_have_text(re.compile(re.escape(name)))
+    expect(lab.readout("top-left-error")).to_have_text("0.699")
+    for mask in ("offset", "top-left"):
+        expect(page.locator(f"#lab-{mask}-mask")).to_contain_text("●")
+    expect_load_errors(page_errors)
+
+    faulty_site.faults.clear()
+    lab.button.click()
+    lab.expect_runtime("live")
+
+
+def test_a_missing_wheel_stops_the_cells_until_it_is_back(
+    page: Page, faulty_site: FaultySite, page_errors: list[str]
+) -> None:
+    faulty_site.faults["runtime/numpy-*.whl"] = "missing"
+    page.add_init_script(SAVE_DATA)
+    page.goto(faulty_site.url)
+    cells = page.locator("#cells")
+    cells.get_by_role("button", name="Run cell 2").click()
+    expect(cells.locator(".cells-status")).to_have_text(
+        re.compile(r"didn't start: numpy-\S+\.whl"), timeout=FAILED_WITHIN
+    )
+    expect_load_errors(page_errors)
+
+    faulty_site.faults.clear()
+    cells.get_by_role("button", name="Retry").click()
+    cell = cells.locator("section.cell").nth(1)
+    expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
+
+
+def test_a_server_that_falls_silent_is_given_up(
+    page: Page, faulty_site: FaultySite, table: PrebuiltTable
+) -> None:
+    faulty_site.faults["runtime/pyodide.asm.wasm"] = "stalled"
+    page.clock.install()
+    lab = Lab(page).open(faulty_site.url)
+    lab.expect_runtime("loading")
+    page.clock.fast_forward("05:00")
+    lab.expect_runtime("failed", timeout=FAILED_WITHIN)
+    expect(lab.status).to_contain_text("no sign of life")
+    lab.move_to(State(2, 2))
+    assert lab.readouts() == table.readouts(State(2, 2))
