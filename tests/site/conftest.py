@@ -22,15 +22,17 @@ from kvsite.stamps import STAMP
 
 
 class SharedLab:
-    """One open lab, lent to test after test."""
+    """One open lab, prebuilt or live, lent to test after test."""
 
-    def __init__(self, context: BrowserContext, url: str) -> None:
+    def __init__(self, context: BrowserContext, url: str, runtime: str) -> None:
         self._errors: list[str] = []
+        self._runtime = runtime
         record_errors(context, self._errors)
         self.lab = Lab(context.new_page()).open(url)
 
     def lend(self) -> Iterator[Lab]:
         """Give the lab away at its default state, then check what happened to it."""
+        self.lab.expect_runtime(self._runtime)
         self.lab.page.emulate_media()
         self.lab.move_to(DEFAULT)
         yield self.lab
@@ -96,13 +98,10 @@ def page(open_page: OpenPage) -> Page:
 @pytest.fixture(scope="session")
 def shared_labs(browser: Browser, site_url: str) -> Iterator[dict[str, SharedLab]]:
     """A prebuilt and a live lab, for all tests that don't mind what was done on it before."""
-    with browser.new_context() as prebuilt, browser.new_context() as live:
-        prebuilt.add_init_script(SAVE_DATA)
-        labs = {
-            name: SharedLab(c, site_url) for name, c in [("prebuilt", prebuilt), ("live", live)]
-        }
-        labs["live"].lab.expect_runtime("live")
-        yield labs
+    with browser.new_context() as asking, browser.new_context() as starting:
+        asking.add_init_script(SAVE_DATA)
+        contexts = {"prebuilt": asking, "live": starting}
+        yield {name: SharedLab(context, site_url, name) for name, context in contexts.items()}
 
 
 @pytest.fixture
