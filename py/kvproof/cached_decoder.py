@@ -38,9 +38,11 @@ def decode(
         cache of length P + C.
 
     Raises:
-        ValueError: tokens have the wrong shape, dtype or range, there are too many of them, or
-            batch size or dtype differ from the cache's.
+        ValueError: tokens have the wrong shape, dtype or range, there are too many of them,
+            ``params`` don't fit ``config``, or layers, batch size or dtype differ from the cache's.
     """
+    layers.check_model(params, config)
+    cache.check_layers(config.n_layers)
     n_past = cache.length
     tokens = layers.check_tokens(tokens, config, n_past)
     n_new = tokens.shape[1]

@@ -24,8 +24,10 @@ def forward(params: Params, tokens: ArrayLike, config: DecoderConfig) -> FloatAr
         (B, T, V).  ``logits[:, t]`` predicts the token *after* position t.
 
     Raises:
-        ValueError: tokens have the wrong shape, dtype or range, or there are too many of them.
+        ValueError: tokens have the wrong shape, dtype or range, there are too many of them, or
+            ``params`` don't fit ``config``.
     """
+    layers.check_model(params, config)
     tokens = layers.check_tokens(tokens, config)
     n_total = tokens.shape[1]
     visible = offset_mask(0, n_total)

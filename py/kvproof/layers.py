@@ -94,6 +94,22 @@ def unembed(params: Params, x: FloatArray) -> FloatArray:
     return layer_norm(x, params.final_norm) @ params.unembedding
 
 
+def check_model(params: Params, config: DecoderConfig) -> None:
+    """Refuse parameters that were made with another configuration.
+
+    Raises:
+        ValueError: names both sizes.
+    """
+    wanted = (config.n_layers, config.vocab_size, config.max_positions, config.width)
+    vocab_size, width = params.token_embedding.shape
+    found = (len(params.blocks), vocab_size, len(params.position_embedding), width)
+    if found != wanted:
+        raise ValueError(
+            f"the parameters have (layers, vocabulary, positions, width) {found}, "
+            f"the configuration says {wanted}"
+        )
+
+
 def check_tokens(tokens: ArrayLike, config: DecoderConfig, n_past: int = 0) -> IntArray:
     """Tokens as an int array (B, T), or a ``ValueError`` that says what is wrong with them.
 

@@ -34,7 +34,7 @@ def offset_mask(n_past: int, n_new: int) -> BoolArray:
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
     """
-    check_lengths(n_past, n_new)
+    n_past, n_new = check_lengths(n_past, n_new)
     key_positions = np.arange(n_past + n_new)
     return key_positions <= offset_positions(n_past, n_new)[:, None]
 
@@ -51,7 +51,7 @@ def top_left_mask(n_past: int, n_new: int) -> BoolArray:
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
     """
-    check_lengths(n_past, n_new)
+    n_past, n_new = check_lengths(n_past, n_new)
     key_positions = np.arange(n_past + n_new)
     return key_positions <= restarted_positions(n_past, n_new)[:, None]
 
@@ -62,7 +62,7 @@ def offset_positions(n_past: int, n_new: int) -> IntArray:
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
     """
-    check_lengths(n_past, n_new)
+    n_past, n_new = check_lengths(n_past, n_new)
     return np.arange(n_past, n_past + n_new)
 
 
@@ -72,20 +72,31 @@ def restarted_positions(n_past: int, n_new: int) -> IntArray:
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
     """
-    check_lengths(n_past, n_new)
+    n_past, n_new = check_lengths(n_past, n_new)
     return np.arange(n_new)
 
 
-def check_lengths(n_past: int, n_new: int) -> None:
-    """Refuse lengths that aren't integers, a negative history or an empty chunk.
+def check_lengths(n_past: int, n_new: int) -> tuple[int, int]:
+    """Both lengths as Python's own integers: NumPy's narrow ones would wrap around in a sum.
 
     Raises:
-        ValueError: names the length and its value.
+        ValueError: one isn't an integer, the history is negative or the chunk empty.
     """
-    for name, value, least in (("n_past", n_past, 0), ("n_new", n_new, 1)):
-        try:
-            operator.index(value)
-        except TypeError:
-            raise ValueError(f"{name} must be an integer, got {value!r}") from None
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
+    n_past, n_new = check_integer("n_past", n_past), check_integer("n_new", n_new)
+    if n_past < 0:
+        raise ValueError(f"n_past must be at least 0, got {n_past}")
+    if n_new < 1:
+        raise ValueError(f"n_new must be at least 1, got {n_new}")
+    return n_past, n_new
+
+
+def check_integer(name: str, value: int) -> int:
+    """``value`` as Python's own integer.
+
+    Raises:
+        ValueError: it isn't an integer; the message begins with ``name``.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, got {value!r}") from None

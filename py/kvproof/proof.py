@@ -14,7 +14,15 @@ from kvproof.cache import ConcatCache, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import REFERENCE
 from kvproof.decoder import forward
-from kvproof.masks import BoolArray, IntArray, Mask, check_lengths, offset_mask, top_left_mask
+from kvproof.masks import (
+    BoolArray,
+    IntArray,
+    Mask,
+    check_integer,
+    check_lengths,
+    offset_mask,
+    top_left_mask,
+)
 from kvproof.params import FloatArray, Params, float_dtype, init_params
 
 WORKED_EXAMPLE = (12, 7, 31, 4, 9, 18)
@@ -93,6 +101,8 @@ def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
         ValueError: ``n_total`` isn't between 1 and the reference decoder's positions, or
             ``batch_size`` is less than 1.
     """
+    n_total = check_integer("n_total", n_total)
+    batch_size = check_integer("batch_size", batch_size)
     if not 1 <= n_total <= REFERENCE.max_positions:
         raise ValueError(f"n_total must be 1..{REFERENCE.max_positions}, got {n_total}")
     if batch_size < 1:
@@ -118,7 +128,7 @@ def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0)
     Raises:
         ValueError: a length or the dtype is out of range.
     """
-    check_lengths(n_past, n_new)
+    n_past, n_new = check_lengths(n_past, n_new)
     name = float_dtype(dtype).name
     expected = _recomputed(n_past + n_new, name, seed)[:, n_past:]
     tokens = example_tokens(n_past + n_new)[:, n_past:]

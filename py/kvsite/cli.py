@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,7 +63,8 @@ def _interrupt(*_: object) -> NoReturn:
 def _continue_in_venv(argv: Sequence[str]) -> int:
     command = [str(venv_python()), "-m", "kvsite", *argv]
     search_path = os.pathsep.join(filter(None, [str(PY), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": search_path}
+    # Our files are UTF-8, whatever the system's language is.
+    environment = {**os.environ, "PYTHONPATH": search_path, "PYTHONUTF8": "1"}
     sys.stdout.flush()
     if os.name != "nt":
         os.execve(command[0], command, environment)
@@ -117,6 +119,12 @@ def _port(text: str) -> int:
 
 def _prefix(text: str) -> str:
     inside = text.strip("/")
+    if not all(
+        re.fullmatch(r"(?!\.+$)[\w.~-]+", part, re.ASCII) for part in inside.split("/") if inside
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a path of letters, digits and . _ ~ - between slashes"
+        )
     return f"/{inside}/" if inside else "/"
 
 

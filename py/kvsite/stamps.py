@@ -36,9 +36,25 @@ def _files(path: Path) -> Iterable[Path]:
 
 
 def is_fresh(folder: Path, made_from: str, stamp: str = STAMP) -> bool:
-    """True if `folder` was completed from inputs with the digest `made_from`."""
+    """True if `folder` was completed from inputs with the digest `made_from`, and is still whole.
+
+    Files that `new_folder` put there must be there with their sizes.
+    """
     file = folder / stamp
-    return file.is_file() and file.read_text() == made_from
+    lines = file.read_text("utf-8", "replace").splitlines() if file.is_file() else []
+    return lines[:1] == [made_from] and all(_is_there(folder, line) for line in lines[1:])
+
+
+def _inventory(folder: Path) -> list[str]:
+    return [
+        f"{file.stat().st_size} {file.relative_to(folder).as_posix()}" for file in _files(folder)
+    ]
+
+
+def _is_there(folder: Path, line: str) -> bool:
+    size, name = line.split(" ", 1)
+    file = folder / name
+    return file.is_file() and str(file.stat().st_size) == size
 
 
 @contextmanager
@@ -52,7 +68,7 @@ def new_folder(target: Path, made_from: str) -> Iterator[Path]:
     try:
         work.chmod(0o755)  # mkdtemp gives 0o700, which a web server run by another user can't read
         yield work
-        (work / STAMP).write_text(made_from)
+        (work / STAMP).write_text("\n".join([made_from, *_inventory(work)]), "utf-8")
         _swap(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)

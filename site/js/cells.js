@@ -80,8 +80,11 @@ class Notebook {
     this.#show();
   }
 
+  /** All cells from the top, in order, whatever waits already. */
   runAll() {
-    this.#run(this.#cells);
+    const [first, ...others] = this.#cells;
+    this.#queue = this.#running === first ? others : [first, ...others];
+    this.#next();
   }
 
   /** Ends the running cell by ending its worker: works without SharedArrayBuffer. */

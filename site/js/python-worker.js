@@ -47,7 +47,7 @@ export class PythonWorker {
     const epoch = this.#epoch;
     this.#worker = new Worker(this.#url, { type: "module" });
     this.#worker.addEventListener("message", ({ data }) => {
-      if (data.epoch === this.#epoch) {
+      if (data?.epoch === this.#epoch) {
         this.#received(data);
       }
     });

@@ -1,5 +1,6 @@
 """The proof: a cached decoder gives what the plain one gives, for every way to cut the text."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -248,3 +249,20 @@ def test_agreement_alone_cannot_tell_a_mask_that_is_wrong_in_both_decoders(
     """
     assert is_proved(mutant(seen), 6, monkeypatch, feed, params)
     assert not np.array_equal(mutant(seen)(4, 2), offset_mask(4, 2))
+
+
+@pytest.mark.parametrize("changed", [{"n_layers": 1}, {"n_layers": 3}, {"vocab_size": 200}])
+def test_parameters_of_another_configuration_are_refused(changed: dict[str, int]) -> None:
+    other = replace(REFERENCE, **changed)
+    params = init_params(REFERENCE)
+    with pytest.raises(ValueError, match=r"the parameters have .* the configuration says"):
+        decode(params, [[12]], new_cache(other), other)
+    with pytest.raises(ValueError, match=r"the parameters have .* the configuration says"):
+        forward(params, [[12]], other)
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_a_cache_of_another_depth_is_refused(n_layers: int) -> None:
+    cache = new_cache(replace(REFERENCE, n_layers=n_layers))
+    with pytest.raises(ValueError, match=rf"the cache has {n_layers} layers, the decoder 2"):
+        decode(init_params(REFERENCE), [[12]], cache, REFERENCE)

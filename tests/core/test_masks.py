@@ -127,3 +127,12 @@ def test_positions_go_on_behind_the_history() -> None:
 def test_bad_lengths_are_refused(function: Mask, n_past: int, n_new: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         function(n_past, n_new)
+
+
+@pytest.mark.parametrize("narrow", [np.uint8, np.int8, np.int16])
+def test_lengths_of_a_narrow_type_do_not_wrap_around(narrow: type[np.integer[Any]]) -> None:
+    """120 + 16 isn't an int8, 250 + 10 not a uint8; sums of lengths must not be taken in either."""
+    n_past, n_new = (250, 10) if narrow is np.uint8 else (120, 16)
+    for mask in (offset_mask, top_left_mask):
+        narrow_mask = mask(narrow(n_past), narrow(n_new))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(narrow_mask, mask(n_past, n_new))

@@ -183,3 +183,12 @@ def test_old_python_is_told_so() -> None:
     assert done.stderr.startswith("kvproof needs Python 3.11 or newer, but ")
     assert "is Python 3.8." in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("prefix", ["中", "a b", "../x", "a//b", "a?b", "a\nSet-Cookie: x"])
+def test_prefix_that_no_url_has_as_it_stands_is_refused(
+    prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli._parse(["serve", f"--prefix={prefix}"])
+    assert "is not a path of letters" in capsys.readouterr().err

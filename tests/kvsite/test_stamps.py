@@ -1,5 +1,6 @@
 """A folder is fresh exactly as long as what it was made from stays the same."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,16 @@ def test_atomic_write_replaces_and_leaves_no_part(tmp_path: Path) -> None:
     assert path.stat().st_ino != first  # put in place, not written over
     assert path.read_bytes() == b"two"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(b"shorter")])
+def test_a_folder_that_lost_something_is_not_fresh(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    target = tmp_path / "target"
+    with new_folder(target, "digest") as folder:
+        (folder / "sub").mkdir()
+        (folder / "sub" / "a file.bin").write_bytes(b"longer than that")
+    assert is_fresh(target, "digest")
+    harm(target / "sub" / "a file.bin")
+    assert not is_fresh(target, "digest")

@@ -34,6 +34,15 @@ class ConcatCache:
         """An independent cache with the same content; the arrays are shared, never written."""
         return ConcatCache(list(self.keys), list(self.values), self.length)
 
+    def check_layers(self, n_layers: int) -> None:
+        """Refuse a decoder with another number of layers.
+
+        Raises:
+            ValueError: names both numbers.
+        """
+        if len(self.keys) != n_layers:
+            raise ValueError(f"the cache has {len(self.keys)} layers, the decoder {n_layers}")
+
     def append(
         self, layer: int, keys: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
