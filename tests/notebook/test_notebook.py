@@ -228,7 +228,10 @@ def test_a_broken_decoder_stops_the_notebook(workspace: Path) -> None:
         execute(notebook, workspace, timing=False)
 
 
-def test_downloaded_alone_it_says_how_to_get_the_rest(tmp_path: Path) -> None:
+def test_downloaded_alone_it_says_how_to_get_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # build.py has put the packages there
     notebook = cut_behind(read_source(SOURCE), "import kvproof")
     folder = tmp_path / "downloads"
     folder.mkdir()

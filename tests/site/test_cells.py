@@ -363,7 +363,7 @@ def test_loading_shows_bytes_and_can_be_stopped(cells: Cells) -> None:
     ("url", "reason"),
     [
         ("**/pyodide.asm.wasm", "pyodide.asm.wasm: Failed to fetch"),
-        ("**/cells-worker*.js", "could not be loaded"),
+        ("**/cells-worker*.js", "can't be loaded"),
     ],
 )
 def test_a_failed_start_says_what_failed_and_retry_runs_what_waited(
