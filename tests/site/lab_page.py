@@ -21,21 +21,21 @@ SAVE_DATA = 'Object.defineProperty(navigator, "connection", { value: { saveData:
 """Makes a browser claim that its user saves data: then the lab waits for a click."""
 
 COUNT_QUESTIONS = """
-window.labQuestions = { open: 0 };
+window.labQuestions = { asked: 0, answered: 0 };
 window.Worker = class extends Worker {
   constructor(...options) {
     super(...options);
     this.addEventListener("message", ({ data }) => {
-      if (data.type === "state") setTimeout(() => { window.labQuestions.open -= 1; });
+      if (data.type === "state") setTimeout(() => { window.labQuestions.answered += 1; });
     });
   }
   postMessage(message, ...rest) {
-    if (message.type === "set") window.labQuestions.open += 1;
+    if (message.type === "set") window.labQuestions.asked += 1;
     super.postMessage(message, ...rest);
   }
 };
 """
-"""Counts in the page what the lab's worker was asked and hasn't answered yet."""
+"""Counts in the page what the lab's worker was asked, and the answers that have been shown."""
 
 
 class State(NamedTuple):
@@ -150,8 +150,14 @@ class Lab:
         expect(self.state).to_have_text(state.label)
 
     def wait_until_idle(self) -> None:
-        """Wait until Python has answered all that it was asked, and the answer is shown."""
-        self.page.wait_for_function("() => window.labQuestions.open === 0")
+        """Wait until Python, if it is there, has answered all that it was asked."""
+        self.page.wait_for_function(
+            """() => {
+              const { asked, answered } = window.labQuestions;
+              const live = document.documentElement.dataset.runtimeState === "live";
+              return asked === answered && (asked > 0 || !live);
+            }"""
+        )
 
     def control_values(self) -> State:
         """Where the controls stand, whatever the page shows."""

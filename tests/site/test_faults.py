@@ -192,16 +192,29 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
     lab.expect_runtime("live")
 
 
-def test_a_missing_wheel_stops_the_cells_until_it_is_back(
-    page: Page, faulty_site: FaultySite, page_errors: list[str]
+@pytest.mark.parametrize(
+    ("file", "fault", "says"),
+    [
+        ("runtime/numpy-*.whl", "missing", r"numpy-\S+\.whl"),
+        # Small enough for the browser to keep it: the retry must ask past its cache.
+        ("assets/kvproof.*.tar", "short", r"kvproof\.\w+\.tar: \d+ of \d+ bytes arrived"),
+    ],
+)
+def test_a_broken_file_stops_the_cells_until_it_is_back(
+    page: Page,
+    faulty_site: FaultySite,
+    page_errors: list[str],
+    file: str,
+    fault: Fault,
+    says: str,
 ) -> None:
-    faulty_site.faults["runtime/numpy-*.whl"] = "missing"
+    faulty_site.faults[file] = fault
     page.add_init_script(SAVE_DATA)
     page.goto(faulty_site.url)
     cells = page.locator("#cells")
     cells.get_by_role("button", name="Run cell 2").click()
     expect(cells.locator(".cells-status")).to_have_text(
-        re.compile(r"didn't start: numpy-\S+\.whl"), timeout=FAILED_WITHIN
+        re.compile(f"didn't start: {says}"), timeout=FAILED_WITHIN
     )
     expect_load_errors(page_errors)
 
