@@ -2,6 +2,9 @@
 
 import { unpackTar } from "./tar.js";
 
+/** Time between two reports of a download's progress. */
+const REPORT_MS = 100;
+
 /**
  * @typedef {{url: string, bytes: number}} File
  *
@@ -101,6 +104,7 @@ class Downloads {
   #instantiate = WebAssembly.instantiateStreaming;
   #loaded = 0;
   #total = 0;
+  #reported = Number.NEGATIVE_INFINITY;
   /** @type {Map<string, number>} absolute URL to expected bytes */
   #expected;
   /** URL to the end of its download. @type {Map<string, Promise<void>>} */
@@ -215,13 +219,22 @@ class Downloads {
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         received += part.value.byteLength;
         this.#loaded += part.value.byteLength;
-        this.#onProgress({ stage: "downloading", loaded: this.#loaded, total: this.#total });
+        this.#report();
       }
     } catch {
       // The byte count below says it better than the browser's "network error".
     }
     if (received !== expected) {
       this.#failed(url, `${received} of ${expected} bytes arrived`);
+    }
+  }
+
+  /** Not every one of a thousand parts: telling the page takes time from both. */
+  #report() {
+    const now = performance.now();
+    if (now - this.#reported > REPORT_MS) {
+      this.#reported = now;
+      this.#onProgress({ stage: "downloading", loaded: this.#loaded, total: this.#total });
     }
   }
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -18,7 +19,7 @@ from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage
 
 from kvproof import offset_mask, top_left_mask
 from kvsite.paths import DIST, NODE_MODULES, ROOT
-from kvsite.serve import start_server
+from kvsite.serve import Handler, start_server
 
 PAGES = ["index.html", "notebook.html", "404.html"]
 RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
@@ -92,13 +93,22 @@ def test_opened_as_a_file_it_says_why_nothing_moves(
 # --- Own origin, any path -----------------------------------------------------------------------
 
 
-def test_below_a_prefix_everything_comes_from_there(page: Page) -> None:
+class PlainHandler(Handler):
+    """Sends none of our headers, as hosts for static pages do."""
+
+    def end_headers(self) -> None:
+        BaseHTTPRequestHandler.end_headers(self)
+
+
+def test_a_plain_host_and_a_path_below_it_are_enough(page: Page) -> None:
     """Live lab and running cells: relative URLs only, and no other host."""
     with start_server(DIST, prefix="/sub/path/") as server:
+        server.RequestHandlerClass = PlainHandler
         requests: list[str] = []
         page.on("request", lambda request: requests.append(request.url))
         lab = Lab(page).open(server.url)
         lab.expect_runtime("live")
+        assert page.evaluate("() => crossOriginIsolated") is False
         lab.move_to(State(7, 2))
         page.get_by_role("button", name="Run cell 1").click()
         cell = page.locator("section.cell").first
