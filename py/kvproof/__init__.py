@@ -3,9 +3,9 @@
 NumPy and the standard library only; the same code runs in CPython and in the browser.
 """
 
-from kvproof.cache import ConcatCache, new_cache
+from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
 from kvproof.cached_decoder import decode
-from kvproof.config import REFERENCE, DecoderConfig
+from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.decoder import forward
 from kvproof.layers import scaled_dot_product_attention
 from kvproof.masks import offset_mask, offset_positions, restarted_positions, top_left_mask
@@ -19,12 +19,16 @@ from kvproof.params import (
 from kvproof.proof import MaskReport, MaskResult, example_tokens, report
 
 __all__ = [
+    "LAB",
+    "MODERN",
     "REFERENCE",
     "ConcatCache",
     "DecoderConfig",
+    "KVCache",
     "MaskReport",
     "MaskResult",
     "Params",
+    "StaleCacheError",
     "decode",
     "example_tokens",
     "forward",

@@ -76,6 +76,40 @@ def restarted_positions(n_past: int, n_new: int) -> IntArray:
     return np.arange(n_new)
 
 
+def visible_keys(
+    causal: BoolArray,
+    keys: IntArray,
+    padding: IntArray,
+    window: int | None = None,
+    n_sinks: int = 0,
+) -> BoolArray:
+    """What each query may attend to: a causal mask, narrowed by padding, window and sinks.
+
+    The query at slot ``i`` sees the key at slot ``j`` iff the causal mask opens it, neither is
+    padding, and the key is one of the last ``window`` (``i - j < window``) or one of the first
+    ``n_sinks`` tokens of its row.  Padding sees itself, so that its numbers stay finite; nobody
+    else sees it.
+
+    Args:
+        causal: bool (C, P + C), the mask of the call.
+        keys: int (1 or B, S), the slots 0 .. P + C - 1 of the keys at hand; -1 is no token.
+        padding: int (B,), the slots at the beginning of each row that hold no token.
+        window: keys that a query sees, itself included; None = all.
+        n_sinks: first tokens that stay visible behind the window.
+
+    Returns:
+        bool (B, 1, C, S).
+    """
+    n_new, n_total = causal.shape
+    query = np.arange(n_total - n_new, n_total)[:, None]  # (C, 1)
+    key = keys[:, None, None, :]  # (1 or B, 1, 1, S)
+    start = padding[:, None, None, None]  # (B, 1, 1, 1)
+    visible = np.moveaxis(causal[:, keys], 0, 1)[:, None] & (key >= start)
+    if window is not None:
+        visible &= (query - key < window) | (key < start + n_sinks)
+    return np.where(query < start, key == query, visible)
+
+
 def check_lengths(n_past: int, n_new: int) -> tuple[int, int]:
     """Both lengths as Python's own integers: NumPy's narrow ones would wrap around in a sum.
 

@@ -21,89 +21,116 @@ FloatArray = NDArray[np.floating]
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """LayerNorm: ``gain`` (width,) and ``bias`` (width,)."""
+    """LayerNorm with ``gain`` (width,) and ``bias`` (width,); RMSNorm has no bias."""
 
     gain: FloatArray
-    bias: FloatArray
+    bias: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """``w_qkv`` (width, 3 * width), ``b_qkv`` (3 * width,), ``w_out`` (width, width), ``b_out``."""
+    """Projections into heads and back.
+
+    ``w_qkv`` (width, (n_heads + 2 * n_kv_heads) * head_dim) holds the columns of the queries, the
+    keys, the values; ``w_out`` (width, width).
+    """
 
     w_qkv: FloatArray
-    b_qkv: FloatArray
+    b_qkv: FloatArray | None
     w_out: FloatArray
-    b_out: FloatArray
+    b_out: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
 class Mlp:
-    """``w_in`` (width, mlp_width), ``b_in``, ``w_out`` (mlp_width, width), ``b_out``."""
+    """``w_in`` (width, mlp_width), ``w_out`` (mlp_width, width).
+
+    With SwiGLU ``w_in`` (width, 2 * mlp_width) holds the columns of the gate, then those that are
+    gated.
+    """
 
     w_in: FloatArray
-    b_in: FloatArray
+    b_in: FloatArray | None
     w_out: FloatArray
-    b_out: FloatArray
+    b_out: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One pre-norm block: attention residual, then MLP residual."""
+    """One pre-norm block: attention residual, then MLP residual if the model has one."""
 
     norm1: Norm
     attention: Attention
-    norm2: Norm
-    mlp: Mlp
+    norm2: Norm | None
+    mlp: Mlp | None
 
 
 @dataclass(frozen=True, eq=False)
 class Params:
-    """All parameters of a decoder.
+    """All parameters of a decoder; None where a variant has no such array.
 
     ``token_embedding`` (vocab_size, width), ``position_embedding`` (max_positions, width),
     ``unembedding`` (width, vocab_size): untied and without a bias.
     """
 
-    token_embedding: FloatArray
-    position_embedding: FloatArray
+    token_embedding: FloatArray | None
+    position_embedding: FloatArray | None
     blocks: tuple[Block, ...]
     final_norm: Norm
-    unembedding: FloatArray
+    unembedding: FloatArray | None
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
         """The one dtype of all parameters, and so of the logits."""
-        return self.unembedding.dtype
+        return self.final_norm.gain.dtype
 
 
 def parameter_shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
     """Name and shape of each parameter array, in the order in which they are drawn."""
-    width, mlp_width = config.width, config.mlp_width
-    shapes: dict[str, tuple[int, ...]] = {
-        "token_embedding": (config.vocab_size, width),
-        "position_embedding": (config.max_positions, width),
-    }
+    width = config.width
+    vocab_size = config.vocab_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    if vocab_size is not None:
+        shapes["token_embedding"] = (vocab_size, width)
+    if config.positions == "learned":
+        shapes["position_embedding"] = (config.max_positions, width)
     for i in range(config.n_layers):
-        shapes |= {
-            f"block{i}.norm1.gain": (width,),
-            f"block{i}.norm1.bias": (width,),
-            f"block{i}.attention.w_qkv": (width, 3 * width),
-            f"block{i}.attention.b_qkv": (3 * width,),
-            f"block{i}.attention.w_out": (width, width),
-            f"block{i}.attention.b_out": (width,),
-            f"block{i}.norm2.gain": (width,),
-            f"block{i}.norm2.bias": (width,),
-            f"block{i}.mlp.w_in": (width, mlp_width),
-            f"block{i}.mlp.b_in": (mlp_width,),
-            f"block{i}.mlp.w_out": (mlp_width, width),
-            f"block{i}.mlp.b_out": (width,),
-        }
-    return shapes | {
-        "final_norm.gain": (width,),
-        "final_norm.bias": (width,),
-        "unembedding": (width, config.vocab_size),
+        shapes |= {f"block{i}.{name}": shape for name, shape in _block_shapes(config).items()}
+    shapes |= {"final_norm.gain": (width,), "final_norm.bias": (width,)}
+    if vocab_size is not None:
+        shapes["unembedding"] = (width, vocab_size)
+    if config.has_biases:
+        return shapes
+    return {name: shape for name, shape in shapes.items() if not _is_bias(name)}
+
+
+def _block_shapes(config: DecoderConfig) -> dict[str, tuple[int, ...]]:
+    width, mlp_width = config.width, config.mlp_width
+    qkv_width = (config.n_heads + 2 * config.n_kv_heads) * config.head_dim
+    shapes: dict[str, tuple[int, ...]] = {
+        "norm1.gain": (width,),
+        "norm1.bias": (width,),
+        "attention.w_qkv": (width, qkv_width),
+        "attention.b_qkv": (qkv_width,),
+        "attention.w_out": (width, width),
+        "attention.b_out": (width,),
     }
+    if config.mlp == "none":
+        return shapes
+    in_width = 2 * mlp_width if config.mlp == "swiglu" else mlp_width
+    return shapes | {
+        "norm2.gain": (width,),
+        "norm2.bias": (width,),
+        "mlp.w_in": (width, in_width),
+        "mlp.b_in": (in_width,),
+        "mlp.w_out": (mlp_width, width),
+        "mlp.b_out": (width,),
+    }
+
+
+def _is_bias(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last == "bias" or last.startswith("b_")
 
 
 def parameter_count(config: DecoderConfig) -> int:
@@ -171,23 +198,26 @@ def params_from_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) 
     _check_arrays(arrays, config)
 
     def norm(prefix: str) -> Norm:
-        return Norm(arrays[f"{prefix}.gain"], arrays[f"{prefix}.bias"])
+        return Norm(arrays[f"{prefix}.gain"], arrays.get(f"{prefix}.bias"))
 
-    def block(i: int) -> Block:
-        attention = (
-            arrays[f"block{i}.attention.{n}"] for n in ("w_qkv", "b_qkv", "w_out", "b_out")
-        )
-        mlp = (arrays[f"block{i}.mlp.{n}"] for n in ("w_in", "b_in", "w_out", "b_out"))
-        return Block(
-            norm(f"block{i}.norm1"), Attention(*attention), norm(f"block{i}.norm2"), Mlp(*mlp)
-        )
+    def linear(prefix: str, name: str) -> tuple[FloatArray, FloatArray | None]:
+        return arrays[f"{prefix}.w_{name}"], arrays.get(f"{prefix}.b_{name}")
+
+    def block(prefix: str) -> Block:
+        attention = f"{prefix}.attention"
+        norm1 = norm(f"{prefix}.norm1")
+        attend = Attention(*linear(attention, "qkv"), *linear(attention, "out"))
+        if config.mlp == "none":
+            return Block(norm1, attend, None, None)
+        mlp = Mlp(*linear(f"{prefix}.mlp", "in"), *linear(f"{prefix}.mlp", "out"))
+        return Block(norm1, attend, norm(f"{prefix}.norm2"), mlp)
 
     return Params(
-        arrays["token_embedding"],
-        arrays["position_embedding"],
-        tuple(block(i) for i in range(config.n_layers)),
+        arrays.get("token_embedding"),
+        arrays.get("position_embedding"),
+        tuple(block(f"block{i}") for i in range(config.n_layers)),
         norm("final_norm"),
-        arrays["unembedding"],
+        arrays.get("unembedding"),
     )
 
 
@@ -199,12 +229,14 @@ def params_to_arrays(params: Params) -> dict[str, FloatArray]:
     }
     for i, block in enumerate(params.blocks):
         for part_name, part in vars(block).items():
-            arrays |= {f"block{i}.{part_name}.{name}": a for name, a in vars(part).items()}
-    return arrays | {
+            if part is not None:
+                arrays |= {f"block{i}.{part_name}.{name}": a for name, a in vars(part).items()}
+    arrays |= {
         "final_norm.gain": params.final_norm.gain,
         "final_norm.bias": params.final_norm.bias,
         "unembedding": params.unembedding,
     }
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 def _check_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) -> None:
@@ -213,7 +245,7 @@ def _check_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) -> No
         raise ValueError(f"parameters are missing: {', '.join(missing)}")
     if unknown := sorted(arrays.keys() - shapes.keys()):
         raise ValueError(f"unknown parameters: {', '.join(unknown)}")
-    dtype = float_dtype(arrays["unembedding"].dtype)
+    dtype = float_dtype(arrays["final_norm.gain"].dtype)
     for name, shape in shapes.items():
         if arrays[name].shape != shape or arrays[name].dtype != dtype:
             raise ValueError(

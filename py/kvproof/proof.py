@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kvproof.cache import ConcatCache, new_cache
+from kvproof.cache import KVCache, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import REFERENCE
 from kvproof.decoder import forward
@@ -107,6 +107,7 @@ def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
         raise ValueError(f"n_total must be 1..{REFERENCE.max_positions}, got {n_total}")
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    assert REFERENCE.vocab_size is not None
     rng = np.random.default_rng(2026)
     tokens = rng.integers(REFERENCE.vocab_size, size=(batch_size, REFERENCE.max_positions))
     tokens[0, : len(WORKED_EXAMPLE)] = WORKED_EXAMPLE
@@ -162,7 +163,7 @@ def _recomputed(n_total: int, dtype: str, seed: int) -> FloatArray:
 
 
 @lru_cache(maxsize=128)
-def _prefilled(n_past: int, dtype: str, seed: int) -> ConcatCache:
+def _prefilled(n_past: int, dtype: str, seed: int) -> KVCache:
     cache = new_cache(REFERENCE, dtype=dtype)
     if n_past == 0:
         return cache

@@ -1,87 +1,78 @@
 """The plainest storage: concatenate the new keys and values behind the old ones."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from kvproof.config import DecoderConfig
-from kvproof.params import FloatArray, float_dtype
+from kvproof.cache.base import CacheShape, KVCache
+from kvproof.masks import IntArray
+from kvproof.params import FloatArray
 
 
-@dataclass(eq=False)
-class ConcatCache:
-    """Keys and values per layer, each (B, H, T, D), and the one length that all of them share.
+class ConcatCache(KVCache):
+    """Keys and values per layer, each (B, H_kv, T, D).
 
-    ``append`` makes new arrays and never writes into old ones, so a fork costs two short lists.
-    The length moves only in ``advance``, once per call and after all layers: within a call every
-    layer must see the same history.
+    ``append`` makes new arrays and never writes into old ones, so no handle ever gets stale and a
+    fork costs two short lists.
     """
 
-    keys: list[FloatArray]
-    values: list[FloatArray]
-    length: int = 0
+    def __init__(
+        self,
+        shape: CacheShape,
+        keys: list[FloatArray],
+        values: list[FloatArray],
+        length: int = 0,
+        padding: IntArray | None = None,
+    ) -> None:
+        super().__init__(shape, length, padding)
+        self.keys = keys
+        self.values = values
 
     @classmethod
-    def empty(cls, config: DecoderConfig, batch_size: int, dtype: DTypeLike) -> "ConcatCache":
+    def empty(cls, shape: CacheShape) -> Self:
         """A cache of length 0 (see ``new_cache``)."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        nothing = np.zeros((batch_size, config.n_heads, 0, config.head_dim), float_dtype(dtype))
-        return cls([nothing] * config.n_layers, [nothing] * config.n_layers)
+        batch_size, n_heads, head_dim = shape.row
+        nothing = np.zeros((batch_size, n_heads, 0, head_dim), shape.dtype)
+        return cls(shape, [nothing] * shape.n_layers, [nothing] * shape.n_layers)
 
-    def fork(self) -> "ConcatCache":
-        """An independent cache with the same content; the arrays are shared, never written."""
-        return ConcatCache(list(self.keys), list(self.values), self.length)
+    def begin(self, n_new: int, padding: IntArray | None = None) -> Self:  # noqa: D102, ARG002
+        handle = self.fork()
+        handle.padding = self.padding if padding is None else padding
+        return handle
 
-    def check_layers(self, n_layers: int) -> None:
-        """Refuse a decoder with another number of layers.
-
-        Raises:
-            ValueError: names both numbers.
-        """
-        if len(self.keys) != n_layers:
-            raise ValueError(f"the cache has {len(self.keys)} layers, the decoder {n_layers}")
-
-    def append(
+    def _append(
         self, layer: int, keys: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Add the new tokens' (B, H, C, D) to a layer; returns all of it, (B, H, P + C, D).
-
-        Raises:
-            ValueError: keys and values differ in shape or dtype, or batch, heads, head dim or
-                dtype differ from the cache's.
-        """
-        if keys.shape != values.shape or keys.dtype != values.dtype:
-            raise ValueError(
-                f"the new keys are {keys.shape} {keys.dtype}, "
-                f"the new values {values.shape} {values.dtype}"
-            )
-        held = self.keys[layer]
-        if _row_shape(keys) != _row_shape(held) or keys.dtype != held.dtype:
-            raise ValueError(
-                f"the cache holds (batch, heads, head dim) {_row_shape(held)} {held.dtype}, "
-                f"the new tokens have {_row_shape(keys)} {keys.dtype}; "
-                "make it with new_cache(config, batch_size, params.dtype)"
-            )
-        self.keys[layer] = np.concatenate([held, keys], axis=2)
+        self.keys[layer] = np.concatenate([self.keys[layer], keys], axis=2)
         self.values[layer] = np.concatenate([self.values[layer], values], axis=2)
         return self.keys[layer], self.values[layer]
 
-    def advance(self, n_new: int) -> None:
-        """Count ``n_new`` more tokens, after every layer has appended them."""
+    def advance(self, n_new: int) -> None:  # noqa: D102
         self.length += n_new
 
-    def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:
-        """(K, V) of each layer, each (B, H, length, D) in position order."""
+    def crop(self, length: int) -> Self:  # noqa: D102
+        length = self._check_crop(length)
+        keys = [array[:, :, :length] for array in self.keys]
+        values = [array[:, :, :length] for array in self.values]
+        return type(self)(self.shape, keys, values, length, np.minimum(self.padding, length))
+
+    def reorder(self, rows: Sequence[int]) -> Self:  # noqa: D102
+        index = self._check_rows(rows)
+        keys = [array[index] for array in self.keys]
+        values = [array[index] for array in self.values]
+        shape = replace(self.shape, batch_size=len(index))
+        return type(self)(shape, keys, values, self.length, self.padding[index])
+
+    def fork(self) -> Self:  # noqa: D102
+        keys, values = list(self.keys), list(self.values)
+        return type(self)(self.shape, keys, values, self.length, self.padding)
+
+    def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:  # noqa: D102
         return list(zip(self.keys, self.values, strict=True))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all keys and values: ``2 * B * T * n_layers * H * D * itemsize``."""
+        """Bytes of all keys and values: ``2 * B * T * n_layers * H_kv * D * itemsize``."""
         return sum(array.nbytes for array in (*self.keys, *self.values))
-
-
-def _row_shape(array: FloatArray) -> tuple[int, ...]:
-    batch_size, n_heads, _, head_dim = array.shape
-    return batch_size, n_heads, head_dim
