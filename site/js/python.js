@@ -157,6 +157,7 @@ class Downloads {
   end() {
     self.fetch = this.#fetch;
     WebAssembly.instantiateStreaming = this.#instantiate;
+    this.#onProgress = () => {}; // a snapshot that wasn't waited for may still arrive
     this.failure.catch(() => {}); // a failure after the end concerns nobody
   }
 

@@ -20,9 +20,9 @@ from kvsite.serve import FALLBACK_TYPE, MIME_TYPES, Handler, start_server
 FAILED_WITHIN = 20_000
 """Milliseconds: after so long at most a visitor must know."""
 
-Fault = Literal["missing", "short", "cut", "corrupt", "stalled"]
+Fault = Literal["missing", "short", "cut", "corrupt", "late", "stalled"]
 """404; half of it with a matching length; half of it with the full length; a wrong byte in each
-kilobyte; no answer at all."""
+kilobyte; the second half when the test lets it go; no answer at all."""
 
 
 class FaultySite:
@@ -31,6 +31,7 @@ class FaultySite:
     def __init__(self, url: str) -> None:
         self.url = url
         self.faults: dict[str, Fault] = {}
+        self.late_half = threading.Event()
         self.closing = threading.Event()
 
     def fault(self, path: str) -> Fault | None:
@@ -58,13 +59,17 @@ def faulty_handler(site: FaultySite) -> type[Handler]:
             file = DIST / self.path.lstrip("/")
             whole = file.read_bytes()
             half = whole[: len(whole) // 2]
-            body = half if fault in ("short", "cut") else corrupted(whole)
+            body = corrupted(whole) if fault == "corrupt" else half
+            promised = body if fault in ("short", "corrupt") else whole
             self.send_response(200)
             self.send_header("Content-Type", MIME_TYPES.get(file.suffix, FALLBACK_TYPE))
             self.send_header("Cache-Control", self._caching(file))
-            self.send_header("Content-Length", str(len(whole if fault == "cut" else body)))
+            self.send_header("Content-Length", str(len(promised)))
             self.end_headers()
             self.wfile.write(body)
+            if fault == "late":
+                site.late_half.wait()
+                self.wfile.write(whole[len(half) :])
 
     return FaultyHandler
 
@@ -81,6 +86,7 @@ def faulty_site() -> Iterator[FaultySite]:
         site = FaultySite(server.url)
         server.RequestHandlerClass = faulty_handler(site)
         yield site
+        site.late_half.set()
         site.closing.set()
 
 
@@ -159,6 +165,20 @@ def test_without_the_snapshot_python_starts_all_the_same(
         lab.open(faulty_site.url)
     lab.expect_runtime("live")
     expect(lab.status).to_contain_text("every number is equal")
+    expect_load_errors(page_errors)
+
+
+def test_a_download_that_nobody_waits_for_says_nothing_any_more(
+    page: Page, faulty_site: FaultySite, page_errors: list[str]
+) -> None:
+    """Half of the snapshot is given up, and the rest arrives when Python is live without it."""
+    faulty_site.faults |= {"assets/snapshot.*.bin": "late", "assets/stdlib.*.zip": "short"}
+    lab = Lab(page).open(faulty_site.url)
+    lab.expect_runtime("live")
+    with page.expect_event("requestfinished", lambda done: "/assets/snapshot." in done.url):
+        faulty_site.late_half.set()
+    lab.move_to(State(7, 3))  # through the worker, behind whatever it had to say
+    assert lab.html.get_attribute("data-runtime-state") == "live"
     expect_load_errors(page_errors)
 
 

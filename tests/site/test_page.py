@@ -131,6 +131,9 @@ def test_a_missing_page_leads_back(
     expect(page.get_by_role("heading", name="Not here")).to_be_visible()
     font = page.locator("body").evaluate("body => getComputedStyle(body).fontFamily")
     assert "system-ui" in font, "unstyled"
+    page.add_init_script(SAVE_DATA)
+    page.get_by_role("link", name="mask lab").last.click()
+    expect(page).to_have_url(site_url)
 
 
 class Links(HTMLParser):
