@@ -1,0 +1,312 @@
+"""What is computed and stored, with a cache and without: by formula, and counted while it runs.
+
+``count_costs`` is arithmetic and works for any size.  ``measure_costs`` runs our decoders on arrays
+that report the matrix products they take part in.  Where both can be had they must be equal.
+
+Both read P tokens (``prefix``), then G more (``steps``) one at a time, and want an output after
+each.  The prefill of the P tokens is the same with and without a cache and isn't counted.  Letters
+in formulas: B rows of the batch, L layers, H query heads, K heads of keys and values, D features
+of a head, s bytes of a number, T = P + G.
+
+**A count is not a speed-up.**  It says how much work there is, not how long it takes: that depends
+on how well the machine does each kind of work.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from kvproof.cache import Storage, new_cache
+from kvproof.cached_decoder import decode
+from kvproof.config import DecoderConfig
+from kvproof.decoder import forward
+from kvproof.masks import check_integer
+from kvproof.model_shapes import ModelShape
+from kvproof.params import FloatArray, Params, init_params, params_from_arrays, params_to_arrays
+
+BYTES_PER_NUMBER = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+SCALE_BYTES = 4
+"""int8 keeps one float32 scale for each head's key and value of a token."""
+
+NOT_A_SPEED_UP = (
+    "A count is not a speed-up: it says how much work there is, not how long it takes. "
+    "Measure that on your machine."
+)
+
+
+_TITLES = ("positions per layer", "Q/K/V input rows", "score elements", "K/V bytes kept")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one way of reading the same tokens computes, and what it keeps."""
+
+    positions: int
+    """Token positions projected in each layer, over all rows of the batch."""
+    qkv_rows: int
+    """Input rows of the query, key and value projections, all layers: 3 * L * positions."""
+    scores: int
+    """Elements of the attention score matrices that are created, masked ones included."""
+    kv_bytes: int
+    """Bytes held after the last step."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The work of each way; ``rolling`` needs a window, ``latent`` needs MLA."""
+
+    recomputed: Work
+    """All P + j tokens are read anew at step j; nothing is kept."""
+    cached: Work
+    """Only the new token is read; keys and values of all tokens are kept."""
+    rolling: Work | None = None
+    """Windowed layers keep (and score) only the tokens that a query can still see."""
+    latent: Work | None = None
+    """Only the compressed vector of each token is kept, shared by all heads."""
+
+    def ways(self) -> dict[str, Work]:
+        """Name -> work, those that exist."""
+        return {name: work for name, work in vars(self).items() if work is not None}
+
+    def __str__(self) -> str:
+        columns = ("positions", "qkv_rows", "scores", "kv_bytes")
+        head = f"{'':<12}" + "".join(f"{title:>22}" for title in _TITLES)
+        rows = [
+            f"{name:<12}" + "".join(f"{getattr(work, column):>22,}" for column in columns)
+            for name, work in self.ways().items()
+        ]
+        return "\n".join([head, *rows, NOT_A_SPEED_UP])
+
+
+def count_costs(
+    config: DecoderConfig | ModelShape,
+    prefix: int,
+    steps: int,
+    batch_size: int = 1,
+    dtype: str = "float32",
+) -> Costs:
+    """The work of ``steps`` tokens after a prefix, by closed formula.
+
+    With S1(n) = n(n+1)/2 and S2(n) = n(n+1)(2n+1)/6, the sums of the first n numbers and squares::
+
+                 positions               scores                      kv_bytes
+        recomputed  B (S1(T) - S1(P))    B H L (S2(T) - S2(P))       0
+        cached      B G                  B H L (S1(T) - S1(P))       2 B T L K D s
+        rolling     B G                  the same over min(t, R)     2 B min(T, R) L K D s
+        latent      B G                  as cached                   B T L latent_dim s
+
+    S1(T) - S1(P) is G*P + G(G+1)/2.  R = window + sinks, for windowed layers only.  int8 adds one
+    float32 scale for each vector.  Keys and values of different widths count as they are.
+
+    Args:
+        config: one of our decoders, or a published model such as
+            ``MODEL_SHAPES["llama-3-8b"]``.
+        prefix: P >= 0 tokens that are read already.
+        steps: G >= 1 tokens, one at a time.
+        batch_size: B >= 1 rows of equal length.
+        dtype: of the kept numbers: "float64", "float32", "float16", "bfloat16" or "int8".
+
+    Raises:
+        ValueError: a number is out of range, or the dtype unknown.
+    """
+    shape = ModelShape.of(config) if isinstance(config, DecoderConfig) else config
+    prefix, steps, batch_size = _check(prefix, steps, batch_size)
+    number_bytes, scale_bytes = _bytes(dtype)
+    total = prefix + steps
+    tokens = _s1(total) - _s1(prefix)
+    per_head = shape.n_kv_heads * (
+        (shape.head_dim + shape.value_dim) * number_bytes + 2 * scale_bytes
+    )
+
+    def work(positions: int, scores: int, kv_bytes: int) -> Work:
+        rows = 3 * shape.n_layers * batch_size * positions
+        scores *= batch_size * shape.n_heads
+        return Work(batch_size * positions, rows, scores, batch_size * kv_bytes)
+
+    n_full = shape.n_layers - shape.n_windowed_layers
+    room = (shape.window or 0) + shape.n_sinks
+    squares = _s2(total) - _s2(prefix)
+    seen = n_full * tokens + shape.n_windowed_layers * _sum_of_minima(prefix, total, room)
+    kept = n_full * total + shape.n_windowed_layers * min(total, room)
+    latent = (shape.latent_dim or 0) * number_bytes + scale_bytes
+    return Costs(
+        recomputed=work(tokens, shape.n_layers * squares, 0),
+        cached=work(steps, shape.n_layers * tokens, shape.n_layers * total * per_head),
+        rolling=work(steps, seen, kept * per_head) if shape.window else None,
+        latent=(
+            work(steps, shape.n_layers * tokens, shape.n_layers * total * latent)
+            if shape.latent_dim
+            else None
+        ),
+    )
+
+
+def _s1(n: int) -> int:
+    return n * (n + 1) // 2
+
+
+def _s2(n: int) -> int:
+    return n * (n + 1) * (2 * n + 1) // 6
+
+
+def _sum_of_minima(start: int, stop: int, room: int) -> int:
+    """The sum of min(t, room) over t = start + 1 ... stop."""
+    growing = _s1(min(stop, room)) - _s1(min(start, room))
+    return growing + room * (max(stop, room) - max(start, room))
+
+
+def _check(prefix: int, steps: int, batch_size: int) -> tuple[int, int, int]:
+    lengths = {"prefix": (prefix, 0), "steps": (steps, 1), "batch_size": (batch_size, 1)}
+    for name, (value, least) in lengths.items():
+        if check_integer(name, value) < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
+    return int(prefix), int(steps), int(batch_size)
+
+
+def _bytes(dtype: str) -> tuple[int, int]:
+    """Bytes of one kept number, and of the scale beside each kept vector."""
+    if dtype not in BYTES_PER_NUMBER:
+        raise ValueError(f"dtype must be one of {', '.join(BYTES_PER_NUMBER)}, got {dtype!r}")
+    return BYTES_PER_NUMBER[dtype], SCALE_BYTES if dtype == "int8" else 0
+
+
+# ------------------------------------------------------------------ counted while it runs
+
+
+@dataclass
+class Tally:
+    """What arrays of ``watch`` have reported."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    """Parameter name -> input rows that were multiplied by it."""
+    scores: int = 0
+    """Elements of the products queries @ keys."""
+    _scores_next: bool = False
+
+    def product(self, name: str, result: FloatArray) -> None:
+        """Note one matrix product; ``name`` is that of its right operand, "" for an activation.
+
+        Behind a Q/K/V projection the first product of two activations is the scores, the second
+        the weighted sum of the values.  The left operand reports: a parameter or what was computed
+        from one, as queries are.
+        """
+        self.rows[name] += result.size // result.shape[-1]
+        if name:
+            self._scores_next = name.endswith(".w_qkv")
+        elif self._scores_next:
+            self.scores += result.size
+            self._scores_next = False
+
+
+class _Watched(np.ndarray[Any, np.dtype[np.floating]]):
+    """An array that reports the matrix products that it takes part in.
+
+    What NumPy makes of it reports as well.  The products themselves are those of plain arrays.
+    Each ``watch`` makes a subclass of its own: the tally is the class's, since NumPy hands on the
+    class of an array everywhere and its attributes not always (``concatenate`` forgets them).
+    """
+
+    __array_priority__ = 1.0  # or `concatenate` gives a plain array
+    tally: Tally
+    name: str = ""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            kwargs["out"] = tuple(_plain(array) for array in kwargs["out"])
+        result = getattr(ufunc, method)(*(_plain(array) for array in inputs), **kwargs)
+        if not isinstance(result, np.ndarray):
+            return result
+        if ufunc is np.matmul and isinstance(inputs[0], _Watched):
+            self.tally.product(getattr(inputs[1], "name", ""), result)
+        return result.view(type(self))
+
+
+def _plain(array: Any) -> Any:
+    return array.view(np.ndarray) if isinstance(array, _Watched) else array
+
+
+def watch(params: Params, config: DecoderConfig) -> tuple[Params, Tally]:
+    """The same parameters as arrays that count: give them to any decoder, then read the tally.
+
+    Nothing else changes: no function is replaced, the results are the same to the last bit.
+
+    Returns:
+        ``(watched, tally)``; the tally grows with each call that gets ``watched``.
+    """
+    tally = Tally()
+    watched_class: type[_Watched] = type("_Watched", (_Watched,), {"tally": tally})
+    arrays: dict[str, FloatArray] = {}
+    for name, array in params_to_arrays(params).items():
+        watched = array.view(watched_class)
+        watched.name = name
+        arrays[name] = watched
+    return params_from_arrays(arrays, config), tally
+
+
+def measure_costs(
+    config: DecoderConfig,
+    prefix: int,
+    steps: int,
+    batch_size: int = 1,
+    dtype: DTypeLike = "float32",
+) -> Costs:
+    """The same as ``count_costs``, counted while our decoders run; equal to it.
+
+    The values that are multiplied are random and don't matter.
+
+    Args:
+        config: sizes; P + G tokens must fit into ``max_positions``.
+        prefix: P >= 0.
+        steps: G >= 1.
+        batch_size: B >= 1.
+        dtype: "float32" or "float64".
+
+    Raises:
+        ValueError: a number is out of range, or another dtype.
+    """
+    prefix, steps, batch_size = _check(prefix, steps, batch_size)
+    params = init_params(config, 0, dtype)
+    rng = np.random.default_rng(0)
+    size = (batch_size, prefix + steps)
+    tokens: NDArray[Any] = (
+        rng.standard_normal((*size, config.width)).astype(params.dtype)
+        if config.vocab_size is None
+        else rng.integers(config.vocab_size, size=size)
+    )
+
+    def recompute(watched: Params) -> int:
+        for n_total in range(prefix + 1, prefix + steps + 1):
+            forward(watched, tokens[:, :n_total], config)
+        return 0
+
+    def continue_from(storage: Storage) -> Callable[[Params], int]:
+        cache = new_cache(config, batch_size, params.dtype, storage)
+        if prefix:
+            cache = decode(params, tokens[:, :prefix], cache, config)[1]
+
+        def step_by_step(watched: Params) -> int:
+            kv_cache = cache
+            for i in range(prefix, prefix + steps):
+                kv_cache = decode(watched, tokens[:, i : i + 1], kv_cache, config)[1]
+            return sum(k.nbytes + v.nbytes for k, v in kv_cache.keys_values())
+
+        return step_by_step
+
+    return Costs(
+        recomputed=_work(recompute, params, config),
+        cached=_work(continue_from("concat"), params, config),
+        rolling=None if config.window is None else _work(continue_from("rolling"), params, config),
+    )
+
+
+def _work(run: Callable[[Params], int], params: Params, config: DecoderConfig) -> Work:
+    """The work of ``run``, which gets watched parameters and returns the bytes it keeps."""
+    watched, tally = watch(params, config)
+    kv_bytes = run(watched)
+    rows = {name: n for name, n in tally.rows.items() if name.endswith(".w_qkv")}
+    positions = rows["block0.attention.w_qkv"]
+    return Work(positions, 3 * sum(rows.values()), tally.scores, kv_bytes)
