@@ -7,8 +7,16 @@ from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.decoder import forward
+from kvproof.labs import TrimReport, perturb_future, trim_or_refeed
 from kvproof.layers import scaled_dot_product_attention
-from kvproof.masks import offset_mask, offset_positions, restarted_positions, top_left_mask
+from kvproof.mask_report import MaskReport, MaskResult, report
+from kvproof.masks import (
+    offset_mask,
+    offset_positions,
+    open_mask,
+    restarted_positions,
+    top_left_mask,
+)
 from kvproof.params import (
     Params,
     init_params,
@@ -16,31 +24,43 @@ from kvproof.params import (
     params_from_arrays,
     params_to_arrays,
 )
-from kvproof.proof import MaskReport, MaskResult, example_tokens, report
+from kvproof.paths import every_prefix, example_tokens, example_vectors, in_chunks, one_by_one
+from kvproof.proof import Claim, Proof, prove
 
 __all__ = [
     "LAB",
     "MODERN",
     "REFERENCE",
+    "Claim",
     "ConcatCache",
     "DecoderConfig",
     "KVCache",
     "MaskReport",
     "MaskResult",
     "Params",
+    "Proof",
     "StaleCacheError",
+    "TrimReport",
     "decode",
+    "every_prefix",
     "example_tokens",
+    "example_vectors",
     "forward",
+    "in_chunks",
     "init_params",
     "new_cache",
     "offset_mask",
     "offset_positions",
+    "one_by_one",
+    "open_mask",
     "parameter_count",
     "params_from_arrays",
     "params_to_arrays",
+    "perturb_future",
+    "prove",
     "report",
     "restarted_positions",
     "scaled_dot_product_attention",
     "top_left_mask",
+    "trim_or_refeed",
 ]

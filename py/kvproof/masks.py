@@ -56,6 +56,19 @@ def top_left_mask(n_past: int, n_new: int) -> BoolArray:
     return key_positions <= restarted_positions(n_past, n_new)[:, None]
 
 
+def open_mask(n_past: int, n_new: int) -> BoolArray:
+    """Another wrong mask: every query sees every key, its own future included.
+
+    Returns:
+        bool (n_new, n_past + n_new), all True.
+
+    Raises:
+        ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+    """
+    n_past, n_new = check_lengths(n_past, n_new)
+    return np.full((n_new, n_past + n_new), True)
+
+
 def offset_positions(n_past: int, n_new: int) -> IntArray:
     """The right positions of the new tokens: ``n_past .. n_past + n_new - 1``, int64 (n_new,).
 

@@ -1,170 +1,343 @@
-"""The cached decoder held against a full recompute, position by position.
+"""The proof that a cache is right: claims that must hold, and controls that must fail.
 
-``report`` is what the page's mask lab, the notebook and the tests all call, so that a number
-exists once.
+Every claim compares all positions, all logits and every layer's keys and values with a full
+recompute, in both precisions.  A claim holds when its error is within a few units of rounding; a
+control is a known mistake, and holds when its error is far beyond them.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from kvproof.cache import KVCache, new_cache
+from kvproof.cache import KVCache, Storage, new_cache
 from kvproof.cached_decoder import decode
-from kvproof.config import REFERENCE
+from kvproof.config import REFERENCE, DecoderConfig
 from kvproof.decoder import forward
-from kvproof.masks import (
-    BoolArray,
-    IntArray,
-    Mask,
-    check_integer,
-    check_lengths,
-    offset_mask,
-    top_left_mask,
-)
-from kvproof.params import FloatArray, Params, float_dtype, init_params
+from kvproof.labs import another_token
+from kvproof.masks import open_mask, restarted_positions, top_left_mask
+from kvproof.params import FloatArray, Params, init_params
+from kvproof.paths import every_prefix, example_text, in_chunks
 
-WORKED_EXAMPLE = (12, 7, 31, 4, 9, 18)
-"""Six token IDs to look at closely: prefill four, then feed two in one call."""
+N_TOKENS = 24
+RAGGED = (5, 3, 7, 9)
+DTYPES = ("float32", "float64")
 
+ROUNDING_UNITS = 6
+"""A right cache sums the same numbers in another order: so many units of ``eps * max |logit|``
+are allowed.  The largest that the reference decoder and its variants were seen to need is 4."""
 
-@dataclass(frozen=True, eq=False)
-class MaskResult:
-    """What one mask does to the new tokens' logits, compared with a full recompute."""
-
-    mask: BoolArray
-    """(n_new, n_past + n_new), True = may attend."""
-    row_errors: NDArray[np.float64]
-    """(n_new,): largest absolute logit error of each row; NaN where a logit isn't a number."""
-    argmax_agreement: float
-    """Share of rows, 0 to 1, whose largest logit has the same ID as in the recompute; a row with
-    a NaN has no largest logit."""
-    n_nan: int
-    """Logits that aren't a number."""
-
-    @property
-    def max_abs_error(self) -> float:
-        """Largest absolute logit error of all rows; NaN if any logit isn't a number."""
-        return float(self.row_errors.max())
-
-    @property
-    def worst_row(self) -> int:
-        """The row with the largest error (a NaN counts as the largest), 0 = first new token."""
-        return int(self.row_errors.argmax())
-
-    @property
-    def wrongly_hidden(self) -> BoolArray:
-        """(n_new, n_past + n_new): keys ``j <= n_past + i`` that this mask hides from query ``i``.
-
-        Drawn from the definition and not from ``offset_mask``, which it judges as well.
-        """
-        n_new, n_total = self.mask.shape
-        return np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_) & ~self.mask
-
-    @property
-    def wrongly_hidden_keys(self) -> int:
-        """How many there are."""
-        return int(self.wrongly_hidden.sum())
+CONTROL_ERROR = 0.02
+"""What a mistake must be off by at least, ten thousand times what float32 rounds off."""
 
 
-@dataclass(frozen=True, eq=False)
-class MaskReport:
-    """The right mask beside the wrong one, for one history length and chunk size."""
+@dataclass(frozen=True)
+class Claim:
+    """One row of a proof: an error and what it is held against."""
 
-    n_past: int
-    n_new: int
+    group: str
+    name: str
     dtype: str
-    rounding_floor: float
-    """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``."""
-    offset: MaskResult
-    top_left: MaskResult
+    error: float
+    """Largest absolute difference; inf where shapes differ."""
+    bound: float
+    """What the error may be at most; for a control, what it must be more than."""
+    is_control: bool = False
+    note: str = ""
 
     @property
-    def wrongly_hidden(self) -> BoolArray:
-        """(n_new, n_past + n_new): keys that the top-left mask hides and shouldn't."""
-        return self.top_left.wrongly_hidden
+    def passed(self) -> bool:
+        """Whether the error is within its bound, or, for a control, beyond it; a NaN is beyond."""
+        within = self.error <= self.bound  # False for a NaN
+        return within != self.is_control
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.passed else "FAIL"
+        comparison = f"{self.error:9.2e} {'> ' if self.is_control else '<='} {self.bound:.1e}"
+        return f"{verdict}  {self.dtype}  {self.name:<52}{comparison}  {self.note}".rstrip()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All claims on one decoder; printed, it is a table."""
+
+    config: DecoderConfig
+    storage: Storage
+    seed: int
+    claims: tuple[Claim, ...]
 
     @property
-    def wrongly_hidden_keys(self) -> int:
-        """How many there are; always ``n_past * n_new``: each row forgets the whole history."""
-        return self.top_left.wrongly_hidden_keys
+    def passed(self) -> bool:
+        """Whether every claim holds and every control fails as it must."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Claim, ...]:
+        """The claims that don't hold and the controls that went unseen."""
+        return tuple(claim for claim in self.claims if not claim.passed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it; an error that is no finite number becomes a string."""
+        claims = [
+            {
+                **asdict(claim),
+                "error": claim.error if math.isfinite(claim.error) else str(claim.error),
+                "passed": claim.passed,
+            }
+            for claim in self.claims
+        ]
+        return {
+            "config": asdict(self.config),
+            "storage": self.storage,
+            "seed": self.seed,
+            "passed": self.passed,
+            "claims": claims,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.config}, storage {self.storage}, seed {self.seed}"]
+        group = ""
+        for claim in self.claims:
+            if claim.group != group:
+                group = claim.group
+                lines += ["", group]
+            lines.append(f"  {claim}")
+        n_passed = len(self.claims) - len(self.failures)
+        lines += ["", f"{n_passed} of {len(self.claims)} claims hold"]
+        return "\n".join(lines)
 
 
-def example_tokens(n_total: int, batch_size: int = 1) -> IntArray:
-    """Token IDs (batch_size, n_total): the worked example, then a fixed random continuation.
+def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "concat") -> Proof:
+    """Hold a cached decoder against a full recompute in every way that this package knows.
 
-    A longer text begins with the shorter one, so that sliders extend a text instead of
-    replacing it.  A larger batch adds rows of other texts.
-
-    Raises:
-        ValueError: ``n_total`` isn't between 1 and the reference decoder's positions, or
-            ``batch_size`` is less than 1.
-    """
-    n_total = check_integer("n_total", n_total)
-    batch_size = check_integer("batch_size", batch_size)
-    if not 1 <= n_total <= REFERENCE.max_positions:
-        raise ValueError(f"n_total must be 1..{REFERENCE.max_positions}, got {n_total}")
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-    assert REFERENCE.vocab_size is not None
-    rng = np.random.default_rng(2026)
-    tokens = rng.integers(REFERENCE.vocab_size, size=(batch_size, REFERENCE.max_positions))
-    tokens[0, : len(WORKED_EXAMPLE)] = WORKED_EXAMPLE
-    return tokens[:, :n_total]
-
-
-def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0) -> MaskReport:
-    """Feed ``n_new`` tokens behind ``n_past`` cached ones with each mask; compare the logits.
-
-    The history is prefilled with the right mask in both cases, so the error is that of the one
-    call under test.
+    24 tokens, float32 and float64: batches of 1 and 2 in chunks of 1, 2 and 5; a first prefill of
+    1, 4 and 8 tokens, then one by one; keys and values per layer; three ways to feed a text on
+    three seeds; left padding; causality; what a call does to the cache that it is given; and
+    controls that must fail.
 
     Args:
-        n_past: tokens in the cache, P >= 0.
-        n_new: tokens of the call, C >= 1; P + C at most 512.
-        dtype: "float32" or "float64".
-        seed: seed of the reference decoder's parameters.
+        config: the decoder; at least 24 positions.
+        seed: of the parameters; the two after it are used as well.
+        storage: how keys and values are kept; not int8, which rounds them on purpose.
 
     Raises:
-        ValueError: a length or the dtype is out of range.
+        ValueError: ``storage`` is int8 or unknown, or doesn't suit ``config``, or the decoder has
+            fewer than 24 positions.
     """
-    n_past, n_new = check_lengths(n_past, n_new)
-    name = float_dtype(dtype).name
-    expected = _recomputed(n_past + n_new, name, seed)[:, n_past:]
-    tokens = example_tokens(n_past + n_new)[:, n_past:]
-
-    def result(mask: Mask) -> MaskResult:
-        cache = _prefilled(n_past, name, seed)
-        logits, _ = decode(_params(name, seed), tokens, cache, REFERENCE, mask=mask)
-        return compare(logits, expected, mask(n_past, n_new))
-
-    floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
-    return MaskReport(n_past, n_new, name, floor, result(offset_mask), result(top_left_mask))
-
-
-def compare(logits: FloatArray, expected: FloatArray, mask: BoolArray) -> MaskResult:
-    """Hold logits against the recomputed ones of the same consumed positions, both (1, C, V)."""
-    row_errors = np.abs(logits.astype(np.float64) - expected)[0].max(axis=-1)  # (C,)
-    agrees = (logits.argmax(-1) == expected.argmax(-1))[0] & ~np.isnan(row_errors)  # (C,)
-    return MaskResult(mask, row_errors, float(agrees.mean()), int(np.isnan(logits).sum()))
+    if storage == "int8":
+        raise ValueError("int8 rounds keys and values on purpose: no bound of rounding fits it")
+    if config.max_positions < N_TOKENS:
+        raise ValueError(
+            f"a proof takes {N_TOKENS} positions, the decoder has {config.max_positions}"
+        )
+    claims: list[Claim] = []
+    for dtype in DTYPES:
+        model = _Model(config, storage, seed, dtype)
+        for part in (_equivalence, _first_prefill, _padding, _causality, _lifetime):
+            claims += part(model)
+    models = [_Model(config, storage, seed + i, "float64") for i in range(3)]
+    for part in (_paths, _controls):
+        claims += [claim for model in models for claim in part(model)]
+    claims.sort(key=lambda claim: GROUPS.index(claim.group))  # stable: else in the order above
+    return Proof(config, storage, seed, tuple(claims))
 
 
-# A slider revisits the same few histories.  None of these results is ever written to, so one copy
-# serves all calls.
-@lru_cache(maxsize=8)
-def _params(dtype: str, seed: int) -> Params:
-    return init_params(REFERENCE, seed, dtype)
+EQUIVALENCE = f"Logits: {N_TOKENS} tokens in chunks, against a full recompute"
+KEYS_VALUES = "Keys and values: the same runs, against one call"
+FIRST_PREFILL = "A first prefill, then one by one"
+PATHS = "Three ways to feed a text, float64, three seeds"
+PADDING = "Left padding: each row against the row alone"
+CAUSALITY = "Causality: the last token changes, earlier logits don't"
+LIFETIME = "Lifetime: a call leaves the cache that it is given as it was"
+CONTROLS = "Controls: mistakes that must be seen"
+GROUPS = (
+    EQUIVALENCE,
+    KEYS_VALUES,
+    FIRST_PREFILL,
+    PATHS,
+    PADDING,
+    CAUSALITY,
+    LIFETIME,
+    CONTROLS,
+)
 
 
-@lru_cache(maxsize=128)
-def _recomputed(n_total: int, dtype: str, seed: int) -> FloatArray:
-    return forward(_params(dtype, seed), example_tokens(n_total), REFERENCE)
+class _Model:
+    """A decoder with its parameters, and how to feed it."""
+
+    def __init__(self, config: DecoderConfig, storage: Storage, seed: int, dtype: str) -> None:
+        self.config = config
+        self.storage = storage
+        self.seed = seed
+        self.dtype = dtype
+        self.params: Params = init_params(config, seed, dtype)
+
+    def text(self, batch_size: int = 1) -> NDArray[np.generic]:
+        return example_text(self.config, N_TOKENS, batch_size)
+
+    def changed_text(self) -> NDArray[np.generic]:
+        """The text with another last token."""
+        text = self.text(2)
+        text[:, -1] = another_token(text[:, -1], self.config)
+        return text
+
+    def recompute(self, text: ArrayLike, lengths: ArrayLike | None = None) -> FloatArray:
+        return forward(self.params, text, self.config, lengths)
+
+    def feed(
+        self, text: NDArray[np.generic], sizes: Sequence[int], **how: Any
+    ) -> tuple[FloatArray, KVCache]:
+        empty = new_cache(self.config, len(text), self.dtype, storage=self.storage)
+        return in_chunks(self.params, text, self.config, sizes, empty, **how)
+
+    def claim(self, group: str, name: str, actual: FloatArray, expected: FloatArray) -> Claim:
+        """The two are equal up to rounding."""
+        unit = float(np.finfo(self.dtype).eps) * float(np.abs(expected).max())
+        return Claim(group, name, self.dtype, difference(actual, expected), ROUNDING_UNITS * unit)
+
+    def control(
+        self, group: str, name: str, actual: FloatArray, expected: FloatArray, note: str = ""
+    ) -> Claim:
+        """The two differ, and visibly so."""
+        error = difference(actual, expected)
+        return Claim(group, name, self.dtype, error, CONTROL_ERROR, is_control=True, note=note)
 
 
-@lru_cache(maxsize=128)
-def _prefilled(n_past: int, dtype: str, seed: int) -> KVCache:
-    cache = new_cache(REFERENCE, dtype=dtype)
-    if n_past == 0:
-        return cache
-    return decode(_params(dtype, seed), example_tokens(n_past), cache, REFERENCE)[1]
+def difference(actual: FloatArray, expected: FloatArray) -> float:
+    """Largest absolute difference: NaN if any number is one, inf if shapes or dtypes differ."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return math.inf
+    return float(np.abs(actual.astype(np.float64) - expected).max())
+
+
+def in_chunks_of(size: int, n_total: int = N_TOKENS) -> list[int]:
+    """A text cut into chunks of one size; the last may be short."""
+    return [min(size, n_total - start) for start in range(0, n_total, size)]
+
+
+def _equivalence(model: _Model) -> Iterator[Claim]:
+    keys_values: dict[str, list[tuple[FloatArray, FloatArray]]] = {}
+    for batch_size in (1, 2):
+        text = model.text(batch_size)
+        expected = model.recompute(text)
+        _, whole = model.feed(text, [N_TOKENS])
+        for size in (1, 2, 5):
+            name = f"batch {batch_size}, chunks of {size}"
+            logits, cache = model.feed(text, in_chunks_of(size))
+            yield model.claim(EQUIVALENCE, name, logits, expected)
+            for layer, (pair, other) in enumerate(
+                zip(cache.keys_values(), whole.keys_values(), strict=True), start=1
+            ):
+                for kind, actual, wanted in zip(("keys", "values"), pair, other, strict=True):
+                    keys_values.setdefault(f"{kind} of layer {layer}", []).append((actual, wanted))
+    for name, pairs in keys_values.items():
+        claims = [model.claim(KEYS_VALUES, name, *pair) for pair in pairs]
+        yield max(claims, key=lambda claim: (not claim.passed, claim.error))
+
+
+def _first_prefill(model: _Model) -> Iterator[Claim]:
+    text = model.text()
+    expected = model.recompute(text)
+    for n_first in (1, 4, 8):
+        logits, _ = model.feed(text, [n_first, *[1] * (N_TOKENS - n_first)])
+        yield model.claim(FIRST_PREFILL, f"{n_first} at once", logits, expected)
+
+
+def _paths(model: _Model) -> Iterator[Claim]:
+    text = model.text()
+    expected = model.recompute(text)
+    paths: dict[str, Callable[[], FloatArray]] = {
+        "every prefix recomputed": lambda: every_prefix(model.params, text, model.config),
+        "one by one": lambda: model.feed(text, [1] * N_TOKENS)[0],
+        "chunks of 5, 3, 7, 9": lambda: model.feed(text, RAGGED)[0],
+    }
+    for name, logits in paths.items():
+        yield model.claim(PATHS, f"seed {model.seed}, {name}", logits(), expected)
+
+
+def _padding(model: _Model) -> Iterator[Claim]:
+    text = model.text(2)
+    lengths = (N_TOKENS, N_TOKENS - 9)
+    logits, _ = model.feed(text, RAGGED, lengths=lengths)
+    for name, padded in (("recomputed", model.recompute(text, lengths)), ("cached", logits)):
+        for row, length in enumerate(lengths):
+            alone = model.recompute(text[row : row + 1, -length:])
+            name_of_row = f"{name}, {length} tokens behind {N_TOKENS - length} of padding"
+            yield model.claim(PADDING, name_of_row, padded[row : row + 1, -length:], alone)
+
+
+def _causality(model: _Model) -> Iterator[Claim]:
+    text, changed = model.text(2), model.changed_text()
+    sizes = (10, N_TOKENS - 10)
+    for name, before, after in (
+        ("recomputed", model.recompute(text), model.recompute(changed)),
+        ("cached", model.feed(text, sizes)[0], model.feed(changed, sizes)[0]),
+    ):
+        moved = difference(after[:, :-1], before[:, :-1])
+        yield Claim(CAUSALITY, f"{name}: earlier logits", model.dtype, moved, 0.0)
+        own = f"{name}: its own logits do change"
+        yield model.control(CAUSALITY, own, after[:, -1], before[:, -1])
+    open_before, _ = model.feed(text, sizes, mask=open_mask)
+    open_after, _ = model.feed(changed, sizes, mask=open_mask)
+    name = "without a mask: earlier logits change"
+    yield model.control(CAUSALITY, name, open_after[:, :-1], open_before[:, :-1])
+
+
+def _lifetime(model: _Model) -> Iterator[Claim]:
+    text = model.text()
+    _, past = model.feed(text[:, :10], [10])
+    kept = past.fork()  # a storage that writes in place uses `past` up
+    before = [array.copy() for pair in kept.keys_values() for array in pair]
+
+    def changed_numbers(cache: KVCache) -> float:
+        after = [array for pair in cache.keys_values() for array in pair]
+        if [array.shape for array in after] != [array.shape for array in before]:
+            return math.inf
+        return float(sum((a != b).sum() for a, b in zip(after, before, strict=True)))
+
+    decode(model.params, text[:, 10:], past, model.config)
+    name = "numbers changed in the cache"
+    yield Claim(LIFETIME, name, model.dtype, changed_numbers(kept), 0.0)
+    expected = model.recompute(text)[:, 10:]
+    branch, _ = decode(model.params, text[:, 10:], kept.fork(), model.config)
+    yield model.claim(LIFETIME, "a second call from the same cache", branch, expected)
+    before[0].flat[0] = np.nextafter(before[0].flat[0], np.inf)
+    name = "one number moved by one bit is seen"
+    yield Claim(LIFETIME, name, model.dtype, changed_numbers(kept), 0.0, is_control=True)
+
+
+def _controls(model: _Model) -> Iterator[Claim]:
+    for n_past, n_new in ((4, 2), (5, 3)):
+        text = model.text()[:, : n_past + n_new]
+        expected = model.recompute(text)[:, n_past:]
+        _, past = model.feed(text[:, :n_past], [n_past])
+        case = f"seed {model.seed}, {n_past} + {n_new} tokens: "
+        for name, wrong in _mistakes(model.config).items():
+            with np.errstate(invalid="ignore"):  # behind a window a query may see no key at all
+                logits, _ = decode(
+                    model.params, text[:, n_past:], past.fork(), model.config, **wrong
+                )
+            agreement = (logits.argmax(-1) == expected.argmax(-1)).mean()
+            note = f"argmax agrees on {agreement:.0%}"
+            yield model.control(CONTROLS, case + name, logits, expected, note)
+        right, _ = decode(model.params, text[:, n_past:], past, model.config)
+        name = case + "held against the next position"
+        yield model.control(CONTROLS, name, right[:, :-1], expected[:, 1:])
+
+
+def _mistakes(config: DecoderConfig) -> dict[str, dict[str, Any]]:
+    """Arguments of ``decode`` that inject a mistake.
+
+    Positions that restart are none without positions, and none with ALiBi: its bias moves by the
+    same amount for all keys of a query, which softmax doesn't see.
+    """
+    mistakes: dict[str, dict[str, Any]] = {
+        "mask without offset": {"mask": top_left_mask},
+        "no mask": {"mask": open_mask},
+    }
+    if config.positions in ("learned", "rope"):
+        mistakes["positions restart"] = {"positions": restarted_positions}
+    return mistakes

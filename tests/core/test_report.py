@@ -19,7 +19,7 @@ from kvproof import (
     top_left_mask,
 )
 from kvproof.masks import BoolArray
-from kvproof.proof import compare
+from kvproof.mask_report import compare
 
 LENGTHS = [(4, 2), (0, 5), (1, 1), (10, 3), (32, 16)]
 
@@ -149,7 +149,7 @@ def test_a_broken_parameter_shows_as_nan_in_a_report(monkeypatch: pytest.MonkeyP
         return replace(params, unembedding=unembedding)
 
     seed = 12345  # used by no other test: reports share what they computed for a seed
-    monkeypatch.setattr("kvproof.proof._params", with_a_nan)
+    monkeypatch.setattr("kvproof.mask_report._params", with_a_nan)
     result = report(3, 2, "float64", seed)
     assert result.offset.n_nan == result.top_left.n_nan == 2, "one logit a row"
     assert np.isnan(result.offset.max_abs_error)
@@ -166,7 +166,7 @@ def test_a_query_without_a_key_turns_its_whole_chunk_into_nan(
         mask[1] = False
         return mask
 
-    monkeypatch.setattr("kvproof.proof.top_left_mask", blind)
+    monkeypatch.setattr("kvproof.mask_report.top_left_mask", blind)
     with np.errstate(invalid="ignore"):
         result = report(4, 3)
     assert result.top_left.n_nan == 3 * REFERENCE.vocab_size
@@ -188,7 +188,7 @@ def test_a_right_mask_hides_nothing_wrongly(n_past: int, n_new: int) -> None:
 
 def test_a_broken_offset_mask_is_told_by_its_own_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is held against the definition: held against itself, it would always be right."""
-    monkeypatch.setattr("kvproof.proof.offset_mask", top_left_mask)
+    monkeypatch.setattr("kvproof.mask_report.offset_mask", top_left_mask)
     result = report(4, 2)
     assert result.offset.wrongly_hidden_keys == 4 * 2
     assert result.wrongly_hidden_keys == 4 * 2, "the other mask's count doesn't lean on it"

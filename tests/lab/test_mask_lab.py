@@ -150,7 +150,7 @@ def test_the_right_mask_wrongly_hides_nothing_and_the_other_pc_keys(states: Stat
 def test_a_broken_offset_mask_is_drawn_as_such(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.proof.offset_mask", top_left_mask)
+    monkeypatch.setattr("kvproof.mask_report.offset_mask", top_left_mask)
     drawn = move(session, 5, 2)["offset-mask.cells"]["state"]
     assert drawn.count("wrongly-hidden") == 5 * 2
 

@@ -1,0 +1,251 @@
+"""``prove`` passes a right decoder and fails a wrong one, and each of its claims can fail."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvproof import (
+    LAB,
+    MODERN,
+    REFERENCE,
+    DecoderConfig,
+    KVCache,
+    Proof,
+    decode,
+    offset_mask,
+    open_mask,
+    prove,
+    restarted_positions,
+    top_left_mask,
+)
+from kvproof import proof as proof_module
+from kvproof.masks import BoolArray
+from kvproof.params import FloatArray
+from kvproof.proof import (
+    CAUSALITY,
+    CONTROLS,
+    EQUIVALENCE,
+    FIRST_PREFILL,
+    GROUPS,
+    KEYS_VALUES,
+    LIFETIME,
+    PADDING,
+    PATHS,
+    Claim,
+    difference,
+)
+
+VARIANTS = {
+    "reference": REFERENCE,
+    "lab": LAB,
+    "modern": MODERN,
+    "alibi": replace(REFERENCE, positions="alibi"),
+    "no positions": replace(REFERENCE, positions="none"),
+    "one kv head": replace(MODERN, n_kv_heads=1),
+    "window": replace(MODERN, window=4),
+    "window and sinks": replace(REFERENCE, window=4, n_sinks=2),
+}
+
+
+@pytest.fixture(scope="module")
+def reference_proof() -> Proof:
+    return prove()
+
+
+@pytest.mark.parametrize("config", VARIANTS.values(), ids=VARIANTS)
+def test_a_right_decoder_is_proved(config: DecoderConfig) -> None:
+    proof = prove(config)
+    assert proof.passed, proof
+    assert {claim.group for claim in proof.claims} == set(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("storage", "config"),
+    [("static", REFERENCE), ("paged", MODERN), ("rolling", VARIANTS["window and sinks"])],
+)
+def test_every_exact_storage_is_proved(storage: Any, config: DecoderConfig) -> None:
+    proof = prove(config, storage=storage)
+    assert proof.passed, proof
+
+
+def test_the_twelve_combinations_and_their_bounds(reference_proof: Proof) -> None:
+    rows = [claim for claim in reference_proof.claims if claim.group == EQUIVALENCE]
+    assert len(rows) == len({(row.dtype, row.name) for row in rows}) == 12
+    for row in rows:
+        assert row.error <= row.bound <= {"float32": 2e-6, "float64": 1e-14}[row.dtype]
+    assert max(row.error for row in rows) > 0, "nothing was computed in another order"
+
+
+def test_the_labs_three_paths_on_three_seeds_agree_to_1e_12() -> None:
+    rows = [claim for claim in prove(LAB).claims if claim.group == PATHS]
+    assert len(rows) == 9
+    assert all(row.error <= row.bound <= 1e-12 for row in rows)
+
+
+def test_the_known_mistakes_are_off_by_more_than_a_tenth(reference_proof: Proof) -> None:
+    """On three seeds: positions that restart and the mask without offset, 4 + 2 and 5 + 3."""
+    for proof, names in (
+        (reference_proof, ("mask without offset", "positions restart")),
+        (prove(LAB), ("mask without offset", "positions restart")),
+    ):
+        rows = [c for c in proof.claims if c.group == CONTROLS and c.name.endswith(names)]
+        assert len(rows) == 3 * 2 * len(names)
+        assert all(row.error > 0.1 for row in rows)
+
+
+def test_the_worked_examples_mistake_is_the_one_on_the_page(reference_proof: Proof) -> None:
+    [row] = [c for c in reference_proof.claims if "seed 0, 4 + 2 tokens: mask with" in c.name]
+    assert row.error == pytest.approx(0.699, abs=5e-4)
+    assert row.note == "argmax agrees on 100%"
+
+
+# What must fail. Each sabotage is put in the place of decode, and its groups must turn red.
+
+Decode = Callable[..., tuple[FloatArray, KVCache]]
+
+
+def with_arguments(**wrong: Any) -> Decode:
+    def sabotaged(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
+        params, tokens, cache, config = args[:4]
+        lengths = args[5] if len(args) > 5 else kwargs.get("lengths")
+        return decode(params, tokens, cache, config, lengths=lengths, **wrong)
+
+    return sabotaged
+
+
+def deaf_to_lengths(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
+    names = ("mask", "lengths", "positions")
+    how = dict(zip(names, args[4:], strict=False)) | kwargs | {"lengths": None}
+    return decode(*args[:4], **how)
+
+
+def writing_into_its_past(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
+    cache = args[2]
+    logits, longer = decode(*args, **kwargs)
+    if cache.length:
+        cache.keys_values()[0][0][...] += 0.5
+    return logits, longer
+
+
+def with_shuffled_keys(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
+    logits, longer = decode(*args, **kwargs)
+    if args[2].length:
+        longer.keys_values()[1][0][...] *= -1  # too late for these logits
+    return logits, longer
+
+
+def seeing_the_next_of_a_chunk(n_past: int, n_new: int) -> BoolArray:
+    ahead = np.tri(n_new, n_past + n_new, k=n_past + 1, dtype=np.bool_)
+    return ahead if n_past else offset_mask(n_past, n_new)
+
+
+SABOTAGES: dict[str, tuple[Decode, set[str]]] = {
+    "top-left mask": (
+        with_arguments(mask=top_left_mask),
+        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, LIFETIME},
+    ),
+    "positions restart": (
+        with_arguments(positions=restarted_positions),
+        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, LIFETIME},
+    ),
+    "no mask": (with_arguments(mask=open_mask), {EQUIVALENCE, PATHS, CAUSALITY, PADDING}),
+    "a glimpse of the future": (
+        with_arguments(mask=seeing_the_next_of_a_chunk),
+        {EQUIVALENCE, PATHS, CAUSALITY},
+    ),
+    "padding unheard": (deaf_to_lengths, {PADDING}),
+    "writes into its past": (writing_into_its_past, {LIFETIME}),
+    "layer 2 goes astray": (with_shuffled_keys, {KEYS_VALUES, EQUIVALENCE}),
+}
+
+
+@pytest.mark.parametrize(("sabotaged", "red"), SABOTAGES.values(), ids=SABOTAGES)
+def test_a_wrong_decoder_is_not_proved(
+    sabotaged: Decode, red: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvproof.proof.decode", sabotaged)
+    monkeypatch.setattr("kvproof.paths.decode", sabotaged)
+    with np.errstate(invalid="ignore"):  # a padded row may be left without a key
+        proof = prove()
+    assert not proof.passed
+    assert red <= {claim.group for claim in proof.failures}
+
+
+def test_controls_that_go_unseen_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof whose injected mistakes do nothing proves nothing."""
+
+    def deaf(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
+        return decode(*args[:4])
+
+    monkeypatch.setattr("kvproof.proof.decode", deaf)
+    names = {claim.name.partition(": ")[2] for claim in prove().failures}
+    assert names == {"mask without offset", "no mask", "positions restart"}
+
+
+def test_a_causal_leak_in_the_plain_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvproof.decoder.offset_mask", open_mask)
+    red = {(claim.group, claim.name) for claim in prove().failures}
+    assert (CAUSALITY, "recomputed: earlier logits") in red
+
+
+@pytest.mark.parametrize(
+    ("error", "passed"),
+    [(0.0, True), (1.0, True), (1.1, False), (math.inf, False), (math.nan, False)],
+)
+def test_a_claim_holds_within_its_bound_and_a_control_beyond_it(error: float, passed: bool) -> None:
+    assert Claim("", "", "float32", error, 1.0).passed == passed
+    assert Claim("", "", "float32", error, 1.0, is_control=True).passed != passed
+
+
+def test_arrays_of_other_shapes_or_dtypes_are_infinitely_far_apart() -> None:
+    ones = np.ones((2, 3))
+    assert difference(ones, ones + 0.25) == 0.25
+    assert difference(ones, ones[:1]) == math.inf
+    assert difference(ones.astype("float32"), ones) == math.inf
+    assert math.isnan(difference(ones * np.nan, ones))
+
+
+def test_the_table_shows_every_row_and_says_what_failed(
+    reference_proof: Proof, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = str(reference_proof)
+    assert table.count("\n  pass  ") == len(reference_proof.claims)
+    assert table.endswith(
+        f"{len(reference_proof.claims)} of {len(reference_proof.claims)} claims hold"
+    )
+    broken = replace(reference_proof.claims[0], error=math.nan)
+    failed = replace(reference_proof, claims=(broken, *reference_proof.claims[1:]))
+    assert "  FAIL  float32  batch 1, chunks of 1" in str(failed)
+    assert not failed.passed
+
+
+def test_a_proof_is_strict_json(reference_proof: Proof) -> None:
+    broken = replace(reference_proof.claims[0], error=math.nan)
+    failed = replace(reference_proof, claims=(broken,))
+    data = json.loads(json.dumps(failed.to_dict(), allow_nan=False))
+    assert data["passed"] is False
+    assert data["claims"][0]["error"] == "nan"
+    assert data["config"]["n_heads"] == 4
+    whole = json.loads(json.dumps(reference_proof.to_dict(), allow_nan=False))
+    assert [claim["passed"] for claim in whole["claims"]] == [True] * len(reference_proof.claims)
+
+
+def test_what_cannot_be_proved_is_refused() -> None:
+    with pytest.raises(ValueError, match="int8 rounds keys and values on purpose"):
+        prove(storage="int8")
+    with pytest.raises(ValueError, match="a proof takes 24 positions, the decoder has 20"):
+        prove(replace(REFERENCE, max_positions=20))
+
+
+def test_all_mistakes_are_named_once() -> None:
+    assert proof_module._mistakes(REFERENCE).keys() == {
+        "mask without offset",
+        "no mask",
+        "positions restart",
+    }
+    assert "positions restart" not in proof_module._mistakes(VARIANTS["alibi"])
