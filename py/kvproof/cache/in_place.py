@@ -1,6 +1,5 @@
 """Who may use memory that several handles point to: shared by all storages that write in place."""
 
-from collections.abc import Sequence
 from typing import Self
 
 from numpy.typing import ArrayLike
@@ -56,9 +55,9 @@ class InPlaceCache(KVCache):
     def _check_live(self) -> None:
         if self._version != self._lease.version:
             raise StaleCacheError(
-                f"this {type(self).__name__} of {self.length} tokens is stale: a decode, crop or "
-                "reorder has moved its contents to a newer handle; use that one, or fork() before "
-                "the call to keep both"
+                f"this {type(self).__name__} of {self.length} tokens is stale: a decode, crop, "
+                "reorder or release has used it up; go on with the handle that the call returned, "
+                "or fork() before the call to keep both"
             )
 
     def _check_writer(self) -> None:
@@ -77,6 +76,6 @@ class InPlaceCache(KVCache):
         self._check_live()
         return super()._check_crop(length)
 
-    def _check_rows(self, rows: Sequence[int] | ArrayLike) -> IntArray:
+    def _check_rows(self, rows: ArrayLike) -> IntArray:
         self._check_live()
         return super()._check_rows(rows)
