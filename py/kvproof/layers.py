@@ -137,13 +137,13 @@ def scaled_dot_product_attention(
     Args:
         q: (..., Tq, D), or (B, H, Tq, D) with fewer heads in ``k`` and ``v``.
         k: (..., Tk, D), or (B, H_kv, Tk, D).
-        v: the shape of ``k``.
+        v: (..., Tk, Dv), or (B, H_kv, Tk, Dv).
         visible: bool (..., Tq, Tk), True = may attend.  A row without any visible key gives NaN
             and NumPy's ``RuntimeWarning``.
         bias: (..., Tq, Tk), added to the scores.
 
     Returns:
-        (..., Tq, D) in the dtype of ``q``.
+        (..., Tq, Dv) in the dtype of ``q``.
 
     Raises:
         ValueError: ``visible`` isn't bool (..., Tq, Tk).  An additive mask, 0 where a key is seen,
@@ -164,7 +164,8 @@ def scaled_dot_product_attention(
     scores = np.where(visible, scores, -math.inf)
     weights: FloatArray = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return (weights.reshape(*grouped.shape[:-1], n_keys) @ v).reshape(q.shape)
+    attended: FloatArray = weights.reshape(*grouped.shape[:-1], n_keys) @ v
+    return attended.reshape(*q.shape[:-1], v.shape[-1])
 
 
 def merge_heads(x: FloatArray, attention: Attention) -> FloatArray:

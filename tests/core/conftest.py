@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from kvproof import (
     REFERENCE,
-    ConcatCache,
+    KVCache,
     DecoderConfig,
     Params,
     decode,
@@ -25,7 +25,7 @@ from kvproof.params import FloatArray
 # On arrays this small PyTorch's threads only wait for each other: 30 times slower with two.
 torch.set_num_threads(1)
 
-Feed = Callable[..., tuple[FloatArray, ConcatCache]]
+Feed = Callable[..., tuple[FloatArray, KVCache]]
 
 
 @pytest.fixture(params=["float32", "float64"])
@@ -57,14 +57,16 @@ def _feed(
     config: DecoderConfig = REFERENCE,
     mask: Mask = offset_mask,
     positions: Positions = offset_positions,
-) -> tuple[FloatArray, ConcatCache]:
+) -> tuple[FloatArray, KVCache]:
     """All logits (B, T, V) and the final cache of a text fed in calls of these lengths."""
     tokens = np.asarray(tokens)
     assert sum(chunks) == tokens.shape[1]
     kv_cache = new_cache(config, len(tokens), params.dtype)
     logits = []
     for chunk in np.split(tokens, np.cumsum(chunks)[:-1], axis=1):
-        new_logits, kv_cache = decode(params, chunk, kv_cache, config, mask, positions)
+        new_logits, kv_cache = decode(
+            params, chunk, kv_cache, config, mask=mask, positions=positions
+        )
         logits.append(new_logits)
     return np.concatenate(logits, axis=1), kv_cache
 

@@ -7,6 +7,7 @@ from kvproof import (
     REFERENCE,
     ConcatCache,
     DecoderConfig,
+    KVCache,
     Params,
     decode,
     example_tokens,
@@ -17,12 +18,12 @@ from kvproof import (
 from kvproof.params import FloatArray
 
 
-def prefilled(params: Params, n_past: int, batch_size: int = 1) -> ConcatCache:
+def prefilled(params: Params, n_past: int, batch_size: int = 1) -> KVCache:
     tokens = example_tokens(n_past, batch_size)
     return decode(params, tokens, new_cache(REFERENCE, batch_size, params.dtype), REFERENCE)[1]
 
 
-def content(cache: ConcatCache) -> tuple[int, list[bytes]]:
+def content(cache: KVCache) -> tuple[int, list[bytes]]:
     arrays = [array for pair in cache.keys_values() for array in pair]
     return cache.length, [array.tobytes() for array in arrays]
 
@@ -78,10 +79,11 @@ def test_one_layers_keys_and_values_cannot_stand_in_for_anothers(
 ) -> None:
     past, new = prefilled(params, 4), example_tokens(6)[:, 4:]
     expected = forward(params, example_tokens(6), REFERENCE)[:, 4:]
-    copied = ConcatCache(list(past.keys), list(past.values), past.length)
+    keys, values = map(list, zip(*past.keys_values(), strict=True))
+    copied = ConcatCache(past.shape, list(keys), list(values), past.length)
     logits, _ = decode(params, new, copied, REFERENCE)
     np.testing.assert_allclose(logits, expected, rtol=0, atol=tolerance)
-    tied = ConcatCache([past.keys[0]] * 2, [past.values[0]] * 2, past.length)
+    tied = ConcatCache(past.shape, [keys[0]] * 2, [values[0]] * 2, past.length)
     logits, _ = decode(params, new, tied, REFERENCE)
     assert np.abs(logits - expected).max() > 0.1
     assert not np.isnan(logits).any()
@@ -163,7 +165,7 @@ def test_the_refusal_says_how_to_make_a_cache_that_fits() -> None:
 
 
 def test_a_full_cache_takes_no_more() -> None:
-    config = DecoderConfig(1, 4, 1, 5, 4, max_positions=6)
+    config = DecoderConfig(1, 4, 1, vocab_size=5, mlp_width=4, max_positions=6)
     params = init_params(config)
     _, cache = decode(params, [[0, 1, 2, 3]], new_cache(config), config)
     _, full = decode(params, [[4, 0]], cache, config)

@@ -12,9 +12,15 @@ def test_the_reference_decoder_has_the_published_sizes() -> None:
         "n_layers": 2,
         "width": 64,
         "n_heads": 4,
+        "n_kv_heads": 4,
         "vocab_size": 97,
         "mlp_width": 256,
         "max_positions": 512,
+        "positions": "learned",
+        "norm": "layernorm",
+        "mlp": "gelu",
+        "window": None,
+        "n_sinks": 0,
     }
     assert REFERENCE.head_dim == 16
 
@@ -23,11 +29,38 @@ def test_heads_share_the_width() -> None:
     assert DecoderConfig(width=96, n_heads=3).head_dim == 32
 
 
-@pytest.mark.parametrize("name", vars(REFERENCE))
+SIZES = ["n_layers", "width", "n_heads", "vocab_size", "mlp_width", "max_positions", "window"]
+
+
+@pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_size_below_one_is_refused_by_name(name: str, size: int) -> None:
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got {size}"):
-        DecoderConfig(**{name: size})
+        DecoderConfig(**{name: size})  # type: ignore[arg-type]
+
+
+def test_no_number_of_kv_heads_is_as_many_as_query_heads() -> None:
+    assert DecoderConfig(n_heads=8).n_kv_heads == 8
+    assert DecoderConfig(n_heads=8, n_kv_heads=2).n_kv_heads == 2
+
+
+REFUSED = {
+    "kv heads below none": ({"n_kv_heads": -1}, "n_kv_heads must be at least 1, got -1"),
+    "kv heads": ({"n_heads": 4, "n_kv_heads": 3}, "n_heads 4 and n_kv_heads 3"),
+    "more kv heads": ({"n_heads": 2, "n_kv_heads": 4}, "n_heads 2 and n_kv_heads 4"),
+    "sinks below none": ({"window": 4, "n_sinks": -1}, "n_sinks must not be negative, got -1"),
+    "sinks alone": ({"n_sinks": 2}, "n_sinks 2 needs a window"),
+    "odd rope": ({"width": 12, "positions": "rope"}, "pairs of features, got head dim 3"),
+    "positions": ({"positions": "sine"}, "one of learned, rope, alibi, none, got 'sine'"),
+    "norm": ({"norm": "batchnorm"}, "one of layernorm, rmsnorm, got 'batchnorm'"),
+    "mlp": ({"mlp": "relu"}, "one of gelu, swiglu, none, got 'relu'"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_makes_no_decoder_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DecoderConfig(**changes)  # type: ignore[arg-type]
 
 
 def test_a_width_that_heads_cannot_share_is_refused() -> None:

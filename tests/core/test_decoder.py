@@ -111,7 +111,7 @@ def test_a_later_token_changes_no_earlier_logit(params: Params) -> None:
     logits = forward(params, tokens, REFERENCE)
     for t in range(24):
         changed = tokens.copy()
-        changed[:, t] = (changed[:, t] + 1) % REFERENCE.vocab_size
+        changed[:, t] = (changed[:, t] + 1) % 97
         moved = forward(params, changed, REFERENCE)
         np.testing.assert_array_equal(moved[:, :t], logits[:, :t])
         assert (np.abs(moved[:, t:] - logits[:, t:]).max(axis=(0, 2)) > 1e-3).all(), (

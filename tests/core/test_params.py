@@ -109,7 +109,9 @@ def test_parameters_survive_a_file(tmp_path: Path) -> None:
 def test_the_flat_dictionary_holds_the_arrays_themselves() -> None:
     params = init_params(TINY)
     arrays = params_to_arrays(params)
-    assert arrays["block0.mlp.w_in"] is params.blocks[0].mlp.w_in
+    mlp = params.blocks[0].mlp
+    assert mlp is not None
+    assert arrays["block0.mlp.w_in"] is mlp.w_in
     again = params_to_arrays(params_from_arrays(arrays, TINY))
     assert list(again) == list(arrays)
     assert all(again[name] is array for name, array in arrays.items())
