@@ -16,16 +16,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from mdit_py_plugins.front_matter import front_matter_plugin
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 
 from kvlab.cells import load_cells
 from kvlab.palette import DARK, LIGHT
 from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES, LOCK
+from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import NOTEBOOK, render_notebook
-from kvsite.paths import ROOT, RUNTIME
+from kvsite.paths import PY, ROOT, RUNTIME
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.stamps import STAMP
 from kvsite.timing import RESULTS, load_results, timing_figure, timing_rows
@@ -126,6 +124,10 @@ class Site:
             "results": results,
             "timings": timing_rows(results),
             "timing_figure": timing_figure(results),
+            "diff": body_diff(
+                function_body(PY / "kvproof" / "decoder.py", "forward"),
+                function_body(PY / "kvproof" / "cached_decoder.py", "decode"),
+            ),
             "cells": [
                 {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
                 for cell in load_cells(SITE / "cells")
@@ -218,11 +220,6 @@ def in_words(count: int) -> str:
 def front_matter(text: str) -> dict[str, str]:
     """The page's ``key: value`` lines."""
     return dict(line.split(": ", 1) for line in text.splitlines())
-
-
-def highlight_python(source: str) -> str:
-    """HTML of the code with Pygments' classes; its text is the code, unchanged."""
-    return str(highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)))
 
 
 def style_sheet() -> str:

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State
 
 from kvproof import offset_mask, top_left_mask
-from kvsite.paths import DIST, NODE_MODULES, ROOT
+from kvsite.paths import DIST, NODE_MODULES, PY, ROOT
 from kvsite.serve import Handler, start_server
 
 PAGES = ["index.html", "notebook.html", "404.html"]
@@ -345,6 +345,54 @@ def test_language_title_and_headings(page: Page, site_url: str, name: str) -> No
     assert levels[0] == 1
     jumps = [(a, b) for a, b in pairwise(levels) if b > a + 1]
     assert not jumps
+
+
+# --- The code that a cache changes --------------------------------------------------------------
+
+
+def diff_lines(page: Page, signs: str) -> list[str]:
+    """The code of the shown lines with one of these signs."""
+    lines = page.locator("figure.diff .line").all_text_contents()
+    return [line.rstrip("\n")[2:] for line in lines if line[0] in signs]
+
+
+def test_the_difference_of_the_decoders_is_that_of_their_files(prebuilt_lab: Lab) -> None:
+    for name, signs in (("decoder", " -"), ("cached_decoder", " +")):
+        source = (PY / "kvproof" / f"{name}.py").read_text()
+        shown = diff_lines(prebuilt_lab.page, signs)
+        assert len(shown) > 15
+        assert "".join(f"    {line}\n" for line in shown) in source
+    assert "    k, v = cache.append(layer, k, v)" in diff_lines(prebuilt_lab.page, "+")
+
+
+@schemes
+def test_removed_and_added_lines_look_different(prebuilt_lab: Lab, scheme: Any) -> None:
+    page = prebuilt_lab.page
+    page.emulate_media(color_scheme=scheme)
+    looks = [
+        page.locator(f"figure.diff {tag}.line").first.evaluate(
+            "line => [getComputedStyle(line)].map("
+            "(s) => [s.backgroundColor, s.borderLeftColor, s.textDecorationLine])[0]"
+        )
+        for tag in ("del", "ins", "span")
+    ]
+    for kind in (0, 1):
+        assert len({look[kind] for look in looks}) == 3
+    assert {look[2] for look in looks} == {"none"}, "struck-out code is hard to read"
+
+
+def test_on_a_phone_the_difference_scrolls_in_its_own_box(
+    open_page: OpenPage, site_url: str
+) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    page.goto(site_url)
+    box = page.get_by_role("region", name="Difference between the two files")
+    widths = box.evaluate("box => [box.scrollWidth, box.clientWidth]")
+    assert widths[0] > widths[1]
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
+    expect_no_sideways_scrolling(page)
 
 
 # --- Downloads and figures ----------------------------------------------------------------------
