@@ -13,20 +13,20 @@ on how well the machine does each kind of work.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from kvproof.cache import Storage, new_cache
+from kvproof.cache import KVCache, QuantizedCache, Storage, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import DecoderConfig
 from kvproof.decoder import forward
 from kvproof.masks import check_integer
 from kvproof.model_shapes import ModelShape
 from kvproof.params import FloatArray, Params, init_params, params_from_arrays, params_to_arrays
+from kvproof.paths import example_text
 
 BYTES_PER_NUMBER = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 SCALE_BYTES = 4
@@ -57,14 +57,15 @@ class Work:
 
 @dataclass(frozen=True)
 class Costs:
-    """The work of each way; ``rolling`` needs a window, ``latent`` needs MLA."""
+    """The work of each way; None where a model has no such way."""
 
     recomputed: Work
     """All P + j tokens are read anew at step j; nothing is kept."""
     cached: Work
     """Only the new token is read; keys and values of all tokens are kept."""
     rolling: Work | None = None
-    """Windowed layers keep (and score) only the tokens that a query can still see."""
+    """Windowed layers keep a ring of the tokens that a query can still see: the text must have a
+    window and be longer than it."""
     latent: Work | None = None
     """Only the compressed vector of each token is kept, shared by all heads."""
 
@@ -96,11 +97,12 @@ def count_costs(
                  positions               scores                      kv_bytes
         recomputed  B (S1(T) - S1(P))    B H L (S2(T) - S2(P))       0
         cached      B G                  B H L (S1(T) - S1(P))       2 B T L K D s
-        rolling     B G                  the same over min(t, R)     2 B min(T, R) L K D s
+        rolling     B G                  B H L G (R + 1)             2 B R L K D s
         latent      B G                  as cached                   B T L latent_dim s
 
-    S1(T) - S1(P) is G*P + G(G+1)/2.  R = window + sinks, for windowed layers only.  int8 adds one
-    float32 scale for each vector.  Keys and values of different widths count as they are.
+    S1(T) - S1(P) is G*P + G(G+1)/2.  R = window + sinks < T, for windowed layers only: a query
+    reads all places of the ring, empty ones too, and its own key.  int8 adds one float32 scale for
+    each vector.  Keys and values of different widths count as they are.
 
     Args:
         config: one of our decoders, or a published model such as
@@ -116,33 +118,28 @@ def count_costs(
     shape = ModelShape.of(config) if isinstance(config, DecoderConfig) else config
     prefix, steps, batch_size = _check(prefix, steps, batch_size)
     number_bytes, scale_bytes = _bytes(dtype)
-    total = prefix + steps
-    tokens = _s1(total) - _s1(prefix)
-    per_head = shape.n_kv_heads * (
-        (shape.head_dim + shape.value_dim) * number_bytes + 2 * scale_bytes
-    )
+    total, n_layers = prefix + steps, shape.n_layers
+    tokens, squares = _s1(total) - _s1(prefix), _s2(total) - _s2(prefix)
+    head_bytes = (shape.head_dim + shape.value_dim) * number_bytes + 2 * scale_bytes
+    token_bytes = shape.n_kv_heads * head_bytes
 
     def work(positions: int, scores: int, kv_bytes: int) -> Work:
-        rows = 3 * shape.n_layers * batch_size * positions
+        positions *= batch_size
         scores *= batch_size * shape.n_heads
-        return Work(batch_size * positions, rows, scores, batch_size * kv_bytes)
+        return Work(positions, 3 * n_layers * positions, scores, batch_size * kv_bytes)
 
-    n_full = shape.n_layers - shape.n_windowed_layers
-    room = (shape.window or 0) + shape.n_sinks
-    squares = _s2(total) - _s2(prefix)
-    seen = n_full * tokens + shape.n_windowed_layers * _sum_of_minima(prefix, total, room)
-    kept = n_full * total + shape.n_windowed_layers * min(total, room)
-    latent = (shape.latent_dim or 0) * number_bytes + scale_bytes
-    return Costs(
-        recomputed=work(tokens, shape.n_layers * squares, 0),
-        cached=work(steps, shape.n_layers * tokens, shape.n_layers * total * per_head),
-        rolling=work(steps, seen, kept * per_head) if shape.window else None,
-        latent=(
-            work(steps, shape.n_layers * tokens, shape.n_layers * total * latent)
-            if shape.latent_dim
-            else None
-        ),
-    )
+    cached = work(steps, n_layers * tokens, n_layers * total * token_bytes)
+    rolling = latent = None
+    room = (shape.window or total) + shape.n_sinks
+    if room < total:
+        n_windowed = shape.n_windowed_layers
+        n_full = n_layers - n_windowed
+        scores = n_full * tokens + n_windowed * steps * (room + 1)
+        rolling = work(steps, scores, (n_full * total + n_windowed * room) * token_bytes)
+    if shape.latent_dim is not None:
+        kv_bytes = n_layers * total * (shape.latent_dim * number_bytes + scale_bytes)
+        latent = work(steps, n_layers * tokens, kv_bytes)
+    return Costs(work(tokens, n_layers * squares, 0), cached, rolling, latent)
 
 
 def _s1(n: int) -> int:
@@ -151,12 +148,6 @@ def _s1(n: int) -> int:
 
 def _s2(n: int) -> int:
     return n * (n + 1) * (2 * n + 1) // 6
-
-
-def _sum_of_minima(start: int, stop: int, room: int) -> int:
-    """The sum of min(t, room) over t = start + 1 ... stop."""
-    growing = _s1(min(stop, room)) - _s1(min(start, room))
-    return growing + room * (max(stop, room) - max(start, room))
 
 
 def _check(prefix: int, steps: int, batch_size: int) -> tuple[int, int, int]:
@@ -200,6 +191,12 @@ class Tally:
         elif self._scores_next:
             self.scores += result.size
             self._scores_next = False
+
+    def work(self, kv_bytes: int) -> Work:
+        """What has been reported so far, beside the bytes that were kept."""
+        rows = {name: n for name, n in self.rows.items() if name.endswith(".w_qkv")}
+        positions = rows["block0.attention.w_qkv"]
+        return Work(positions, 3 * sum(rows.values()), self.scores, kv_bytes)
 
 
 class _Watched(np.ndarray[Any, np.dtype[np.floating]]):
@@ -256,8 +253,6 @@ def measure_costs(
 ) -> Costs:
     """The same as ``count_costs``, counted while our decoders run; equal to it.
 
-    The values that are multiplied are random and don't matter.
-
     Args:
         config: sizes; P + G tokens must fit into ``max_positions``.
         prefix: P >= 0.
@@ -269,44 +264,60 @@ def measure_costs(
         ValueError: a number is out of range, or another dtype.
     """
     prefix, steps, batch_size = _check(prefix, steps, batch_size)
-    params = init_params(config, 0, dtype)
-    rng = np.random.default_rng(0)
-    size = (batch_size, prefix + steps)
-    tokens: NDArray[Any] = (
-        rng.standard_normal((*size, config.width)).astype(params.dtype)
-        if config.vocab_size is None
-        else rng.integers(config.vocab_size, size=size)
-    )
-
-    def recompute(watched: Params) -> int:
-        for n_total in range(prefix + 1, prefix + steps + 1):
-            forward(watched, tokens[:, :n_total], config)
-        return 0
-
-    def continue_from(storage: Storage) -> Callable[[Params], int]:
-        cache = new_cache(config, batch_size, params.dtype, storage)
-        if prefix:
-            cache = decode(params, tokens[:, :prefix], cache, config)[1]
-
-        def step_by_step(watched: Params) -> int:
-            kv_cache = cache
-            for i in range(prefix, prefix + steps):
-                kv_cache = decode(watched, tokens[:, i : i + 1], kv_cache, config)[1]
-            return sum(k.nbytes + v.nbytes for k, v in kv_cache.keys_values())
-
-        return step_by_step
-
-    return Costs(
-        recomputed=_work(recompute, params, config),
-        cached=_work(continue_from("concat"), params, config),
-        rolling=None if config.window is None else _work(continue_from("rolling"), params, config),
-    )
-
-
-def _work(run: Callable[[Params], int], params: Params, config: DecoderConfig) -> Work:
-    """The work of ``run``, which gets watched parameters and returns the bytes it keeps."""
+    params, text = _model(config, prefix + steps, batch_size, dtype)
     watched, tally = watch(params, config)
-    kv_bytes = run(watched)
-    rows = {name: n for name, n in tally.rows.items() if name.endswith(".w_qkv")}
-    positions = rows["block0.attention.w_qkv"]
-    return Work(positions, 3 * sum(rows.values()), tally.scores, kv_bytes)
+    for n_total in range(prefix + 1, prefix + steps + 1):
+        forward(watched, text[:, :n_total], config)
+    case = (config, prefix, steps, batch_size, dtype)
+    rolls = config.window is not None and config.window + config.n_sinks < prefix + steps
+    rolling = measure_cached(*case, "rolling") if rolls else None
+    return Costs(tally.work(0), measure_cached(*case), rolling)
+
+
+def measure_cached(
+    config: DecoderConfig,
+    prefix: int,
+    steps: int,
+    batch_size: int = 1,
+    dtype: DTypeLike = "float32",
+    storage: Storage = "concat",
+) -> Work:
+    """The work with a cache of any storage, counted while ``decode`` runs.
+
+    Args:
+        config: as for ``measure_costs``, as are the next four.
+        prefix: P.
+        steps: G.
+        batch_size: B.
+        dtype: of the parameters.
+        storage: how keys and values are kept.
+
+    Raises:
+        ValueError: as ``measure_costs``, or the storage doesn't suit ``config``.
+    """
+    prefix, steps, batch_size = _check(prefix, steps, batch_size)
+    params, text = _model(config, prefix + steps, batch_size, dtype)
+    cache = new_cache(config, batch_size, params.dtype, storage)
+    if prefix:
+        cache = decode(params, text[:, :prefix], cache, config)[1]
+    watched, tally = watch(params, config)
+    for i in range(prefix, prefix + steps):
+        cache = decode(watched, text[:, i : i + 1], cache, config)[1]
+    return tally.work(payload_bytes(cache))
+
+
+def _model(
+    config: DecoderConfig, n_total: int, batch_size: int, dtype: DTypeLike
+) -> tuple[Params, NDArray[np.generic]]:
+    if n_total > config.max_positions:
+        raise ValueError(
+            f"{n_total} tokens don't fit: the decoder has {config.max_positions} positions"
+        )
+    return init_params(config, 0, dtype), example_text(config, n_total, batch_size)
+
+
+def payload_bytes(cache: KVCache) -> int:
+    """Bytes of the keys and values that a cache holds, summed over its tensors."""
+    if isinstance(cache, QuantizedCache):
+        return cache.nbytes  # its keys_values are floats again
+    return sum(keys.nbytes + values.nbytes for keys, values in cache.keys_values())

@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof.cache import new_cache
+from kvproof.cache import Storage, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
-from kvproof.costs import NOT_A_SPEED_UP, Costs, Work, count_costs, measure_costs, watch
+from kvproof.costs import (
+    NOT_A_SPEED_UP,
+    Costs,
+    Work,
+    count_costs,
+    measure_cached,
+    measure_costs,
+    watch,
+)
 from kvproof.decoder import forward
 from kvproof.model_shapes import MODEL_SHAPES, ModelShape
 from kvproof.params import init_params
@@ -88,15 +96,32 @@ def test_formula_and_counting_code_agree(case: tuple[DecoderConfig, int, int, in
 @given(prefix=st.integers(0, 9), steps=st.integers(1, 9), room=st.integers(1, 12))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_the_formulas_are_the_sums_that_they_stand_for(prefix: int, steps: int, room: int) -> None:
-    shape = ModelShape(1, 1, 1, 1, window=room)
+    shape = ModelShape(3, 1, 1, 1, window=room, n_windowed_layers=2)
     costs = count_costs(shape, prefix, steps, dtype="int8")
     totals = range(prefix + 1, prefix + steps + 1)
     assert costs.recomputed.positions == sum(totals)
-    assert costs.recomputed.scores == sum(t * t for t in totals)
-    assert costs.cached.scores == sum(totals)
-    assert costs.rolling is not None
-    assert costs.rolling.scores == sum(min(t, room) for t in totals)
-    assert costs.rolling.kv_bytes == min(prefix + steps, room) * (1 + 1 + 4 + 4)
+    assert costs.recomputed.scores == 3 * sum(t * t for t in totals)
+    assert costs.cached.scores == 3 * sum(totals)
+    assert (costs.rolling is not None) == (prefix + steps > room)
+    if costs.rolling is not None:
+        assert costs.rolling.scores == sum(totals) + 2 * sum(room + 1 for _ in totals)
+        assert costs.rolling.kv_bytes == (prefix + steps + 2 * room) * (1 + 1 + 4 + 4)
+
+
+@pytest.mark.parametrize(("prefix", "steps"), [(0, 4), (0, 6), (3, 9), (12, 2)])
+@pytest.mark.parametrize("n_sinks", [0, 2])
+def test_a_rolling_cache_costs_what_its_formula_says(prefix: int, steps: int, n_sinks: int) -> None:
+    config = DecoderConfig(window=4, n_sinks=n_sinks, n_kv_heads=2)
+    for batch_size in (1, 3):
+        case = (config, prefix, steps, batch_size)
+        assert count_costs(*case) == measure_costs(*case)
+
+
+@pytest.mark.parametrize("storage", ["concat", "static", "paged", "int8"])
+def test_every_storage_does_the_same_work(storage: Storage) -> None:
+    dtype = "int8" if storage == "int8" else "float32"
+    wanted = count_costs(MODERN, 5, 7, 2, dtype).cached
+    assert measure_cached(MODERN, 5, 7, 2, "float32", storage) == wanted
 
 
 def test_counting_changes_no_result() -> None:
@@ -163,7 +188,7 @@ def test_a_window_bounds_what_mistral_keeps_and_half_of_gemma() -> None:
         return costs.rolling.kv_bytes
 
     token = 2 * 32 * 8 * 128 * 2
-    assert bytes_of("mistral-7b", 99) == 100 * token
+    assert bytes_of("mistral-7b", 4096) == 4096 * token
     assert bytes_of("mistral-7b", 100_000) == 4096 * token
     layer = 2 * 8 * 256 * 2
     assert bytes_of("gemma-2-9b", 9_999) == layer * 21 * (4096 + 10_000)
@@ -178,7 +203,7 @@ def test_every_model_names_its_source_and_runs() -> None:
         kept = 2 * 1010 * shape.n_layers * shape.n_kv_heads * (shape.head_dim + shape.value_dim) * 2
         assert costs.cached.kv_bytes == kept
         assert (costs.latent is None) == (shape.latent_dim is None)
-        assert (costs.rolling is None) == (shape.window is None)
+        assert costs.rolling is None  # the text is shorter than any window
 
 
 @pytest.mark.parametrize(
@@ -210,7 +235,7 @@ def test_bad_numbers_are_refused(arguments: dict[str, Any], message: str) -> Non
 
 def test_more_tokens_than_positions_can_be_counted_but_not_run() -> None:
     assert count_costs(REFERENCE, 600, 1).cached.positions == 1
-    with pytest.raises(ValueError, match="601.*512"):
+    with pytest.raises(ValueError, match="601 tokens don't fit: the decoder has 512 positions"):
         measure_costs(REFERENCE, 600, 1)
 
 
@@ -233,5 +258,6 @@ def test_impossible_shapes_are_refused(change: dict[str, Any], message: str) -> 
 
 def test_costs_without_window_or_latent_have_two_ways() -> None:
     assert list(count_costs(REFERENCE, 0, 1).ways()) == ["recomputed", "cached"]
-    assert list(count_costs(WINDOWED, 0, 1).ways()) == ["recomputed", "cached", "rolling"]
+    assert list(count_costs(WINDOWED, 0, 5).ways()) == ["recomputed", "cached"]
+    assert list(count_costs(WINDOWED, 0, 6).ways()) == ["recomputed", "cached", "rolling"]
     assert isinstance(count_costs(LAB, 0, 1), Costs)

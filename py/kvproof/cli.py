@@ -1,0 +1,249 @@
+"""The commands of ``python -m kvproof``: prove, run, audit, costs."""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar, get_args
+
+from kvproof.audit import audit
+from kvproof.cache import Storage
+from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
+from kvproof.costs import BYTES_PER_NUMBER, Costs, count_costs, measure_costs
+from kvproof.model_shapes import MODEL_SHAPES, ModelShape
+from kvproof.proof import prove
+from kvproof.record import CHUNKS, MODELS, run
+
+CONFIGS = {"reference": REFERENCE, "lab": LAB, "modern": MODERN}
+MEASURED = ("float32", "float64")
+AnyModel = TypeVar("AnyModel", bound=DecoderConfig | ModelShape)
+
+PASSED, FAILED, BAD_USAGE = 0, 1, 2
+EXIT_CODES = "exit codes: 0 all is well, 1 a proof or an audit failed, 2 bad usage"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code.
+
+    Args:
+        arguments: what stands behind ``python -m kvproof``; None: of this process.
+    """
+    parsed = _parser().parse_args(arguments)
+    try:
+        code: int = parsed.command(parsed)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except MemoryError as error:
+        print(f"kvproof: error: too large for this machine: {error}", file=sys.stderr)
+        return BAD_USAGE
+    except OSError as error:
+        print(f"kvproof: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return BAD_USAGE
+    except ValueError as error:
+        print(f"kvproof: error: {error}", file=sys.stderr)
+        return BAD_USAGE
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m kvproof",
+        description="A decoder with a KV cache, and the proof that the cache is right.",
+        epilog=EXIT_CODES,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, text: str, command: object) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
+        added.set_defaults(command=command)
+        return added
+
+    _add_prove(add("prove", "hold the cached decoder against a full recompute", _prove))
+    _add_run(add("run", "write a folder of evidence: four ways to read one text", _run))
+    _add_audit(add("audit", "check a folder of evidence with code of its own", _audit))
+    _add_costs(add("costs", "what is computed and kept, with a cache and without", _costs))
+    return parser
+
+
+def _add_model(parser: argparse.ArgumentParser, text: str, default: str | None = None) -> None:
+    parser.add_argument("--model", default=default, help=text)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="change the model, such as --set window=8 --set n_kv_heads=1",
+    )
+
+
+def _model(name: str, known: Mapping[str, AnyModel], changes: list[str]) -> AnyModel:
+    """The model of that name with the changes of ``--set``."""
+    if name not in known:
+        raise ValueError(f"unknown model {name!r}: choose one of {', '.join(known)}")
+    model = known[name]
+    fields = {field.name: field for field in dataclasses.fields(model) if field.type is not str}
+    values: dict[str, Any] = {}
+    for change in changes:
+        field, equals, text = change.partition("=")
+        if field not in fields or not equals:
+            raise ValueError(f"--set {change}: FIELD=VALUE with one of {', '.join(fields)}")
+        values[field] = _value(text, fields[field])
+    return dataclasses.replace(model, **values)
+
+
+def _value(text: str, field: "dataclasses.Field[Any]") -> int | str | None:
+    kinds = get_args(field.type) or (field.type,)
+    if int not in kinds:
+        return text
+    if NoneType in kinds and text == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        or_none = " or none" if NoneType in kinds else ""
+        raise ValueError(f"--set {field.name}={text}: needs a whole number{or_none}") from None
+
+
+# ------------------------------------------------------------------ prove
+
+
+def _add_prove(parser: argparse.ArgumentParser) -> None:
+    storages = [name for name in get_args(Storage) if name != "int8"]
+    _add_model(parser, f"one of {', '.join(CONFIGS)} (default: each of them)")
+    parser.add_argument("--storage", choices=storages, default="concat", help="(default: concat)")
+    parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all claims there as well")
+
+
+def _prove(parsed: argparse.Namespace) -> int:
+    proofs = {}
+    for name in [parsed.model] if parsed.model else list(CONFIGS):
+        config = _model(name, CONFIGS, parsed.set)
+        proofs[name] = prove(config, parsed.seed, parsed.storage)
+        print(f"{name}: {proofs[name]}\n")
+    passed = all(proof.passed for proof in proofs.values())
+    if parsed.json:
+        content = {name: proof.to_dict() for name, proof in proofs.items()}
+        parsed.json.write_text(json.dumps({"passed": passed, "proofs": content}, indent=2) + "\n")
+    print("proved" if passed else "NOT PROVED: see the lines with FAIL")
+    return PASSED if passed else FAILED
+
+
+# ------------------------------------------------------------------ run, audit
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder")
+    parser.add_argument("--model", choices=MODELS, default="lab", help="(default: lab)")
+    parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
+    parser.add_argument("--dtype", choices=MEASURED, default="float64", help="(default: float64)")
+    parser.add_argument(
+        "--chunks",
+        type=int,
+        nargs="+",
+        default=CHUNKS,
+        metavar="N",
+        help=f"lengths of the calls (default: {' '.join(map(str, CHUNKS))})",
+    )
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    record = run(parsed.out, parsed.model, parsed.seed, parsed.dtype, parsed.chunks)
+    print(f"{record['n_tokens']} tokens, {parsed.model}, {parsed.dtype}: {parsed.out}")
+    for way, error in record["errors"].items():
+        counts = record["counts"][way]
+        print(
+            f"{way:<8} off by {error:.2e} (bound {record['bound']:.0e}); "
+            f"Q/K/V input rows {counts['qkv_rows']:,}, score elements {counts['scores']:,}, "
+            f"K/V bytes {counts['kv_bytes']:,}"
+        )
+    print("passed" if record["passed"] else "FAILED")
+    return PASSED if record["passed"] else FAILED
+
+
+def _add_audit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="what `run` wrote")
+
+
+def _audit(parsed: argparse.Namespace) -> int:
+    found = audit(parsed.folder)
+    print(found)
+    return PASSED if found.passed else FAILED
+
+
+# ------------------------------------------------------------------ costs
+
+
+def _add_costs(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser, "see --list (default: reference)", default="reference")
+    parser.add_argument("--list", action="store_true", help="show all models and their sources")
+    parser.add_argument("--prefix", type=int, metavar="P", help="tokens that are read already")
+    parser.add_argument("--steps", type=int, metavar="G", help="tokens that follow, one by one")
+    parser.add_argument("--batch", type=int, default=1, metavar="B", help="rows (default: 1)")
+    parser.add_argument(
+        "--dtype",
+        choices=BYTES_PER_NUMBER,
+        help="of keys and values (default: float32, bfloat16 for published models)",
+    )
+
+
+def _costs(parsed: argparse.Namespace) -> int:
+    if parsed.list:
+        print(_list())
+        return PASSED
+    if parsed.prefix is None or parsed.steps is None:
+        raise ValueError("costs needs --prefix and --steps, such as --prefix 256 --steps 16")
+    known: dict[str, DecoderConfig | ModelShape] = {**CONFIGS, **MODEL_SHAPES}
+    model = _model(parsed.model, known, parsed.set)
+    dtype = parsed.dtype or ("float32" if parsed.model in CONFIGS else "bfloat16")
+    costs = count_costs(model, parsed.prefix, parsed.steps, parsed.batch, dtype)
+    print(
+        f"{parsed.model}: {parsed.prefix} tokens read, then {parsed.steps} one by one, "
+        f"batch {parsed.batch}, {dtype}\n\n{costs}\n"
+    )
+    if isinstance(model, ModelShape):
+        changed = "; changed by --set" if parsed.set else ""
+        print(f"By formula. Sizes: {model.repository}, config.json: {model.fields}{changed}.")
+        return PASSED
+    return _compare(costs, model, parsed, dtype)
+
+
+def _compare(costs: Costs, config: DecoderConfig, parsed: argparse.Namespace, dtype: str) -> int:
+    """Count the same while the decoders run, if they can."""
+    if dtype not in MEASURED or parsed.prefix + parsed.steps > config.max_positions:
+        print(
+            f"By formula alone: decoders run in {' and '.join(MEASURED)}, "
+            f"up to {config.max_positions} positions."
+        )
+        return PASSED
+    measured = measure_costs(config, parsed.prefix, parsed.steps, parsed.batch, dtype)
+    if measured == costs:
+        print("By formula, and counted while the decoders ran: equal.")
+        return PASSED
+    print(f"COUNTED while the decoders ran, not equal to the formula:\n\n{measured}")
+    return FAILED
+
+
+def _list() -> str:
+    """All published models: sizes, what one token takes in bfloat16, and whose they are."""
+    head = ("", "layers", "heads", "K/V heads", "head dim", "window", "bytes a token")
+    lines = ["{:<16}{:>7}{:>7}{:>11}{:>10}{:>8}{:>15}".format(*head)]
+    for name, shape in MODEL_SHAPES.items():
+        costs = count_costs(shape, 0, 1, dtype="bfloat16")
+        kept = (costs.latent or costs.cached).kv_bytes
+        lines.append(
+            f"{name:<16}{shape.n_layers:>7}{shape.n_heads:>7}{shape.n_kv_heads:>11}"
+            f"{shape.head_dim:>10}{shape.window or '':>8}{kept:>15,}"
+            f"  {shape.repository}"
+        )
+    lines += [
+        "Read from config.json in the repository at the right. Bytes in bfloat16, those of the",
+        f"DeepSeek models as they compress them. Our own: {', '.join(CONFIGS)}.",
+    ]
+    return "\n".join(lines)
