@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from kvproof import (
     REFERENCE,
-    KVCache,
     DecoderConfig,
+    KVCache,
     Params,
     decode,
     init_params,
