@@ -33,6 +33,7 @@ def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any])
         "results": results,
         "timings": timing_rows(results),
         "timing_figure": timing_figure(results),
+        "diff": [],
         "cells": [],
     }
     source = (SITE / "pages" / "en" / "index.md").read_text()

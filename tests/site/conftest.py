@@ -12,13 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.site.lab_page import DEFAULT, SAVE_DATA, Lab, OpenPage, PrebuiltTable
 
 from kvsite.browser import launch_options
 from kvsite.paths import DIST
 from kvsite.serve import HOST, start_server
 from kvsite.stamps import STAMP
+
+expect.set_options(timeout=30_000)  # nothing here measures time, and a busy machine is slow
 
 
 class SharedLab:

@@ -133,7 +133,6 @@ def test_a_broken_file_is_named_the_table_works_and_retry_helps(
     state = State(5, 3, "float32")
     lab.move_to(state)
     assert lab.readouts() == table.readouts(state)
-    expect_load_errors(page_errors)
 
     faulty_site.faults.clear()
     lab.button.click()
@@ -142,6 +141,7 @@ def test_a_broken_file_is_named_the_table_works_and_retry_helps(
     lab.move_to(DEFAULT)
     assert lab.readouts() == table.readouts(DEFAULT)
     expect(lab.button).to_be_hidden()
+    expect_load_errors(page_errors)
 
 
 WHOLE_STDLIB = "/runtime/python_stdlib.zip"
@@ -205,11 +205,11 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
     expect(lab.readout("top-left-error")).to_have_text("0.699")
     for mask in ("offset", "top-left"):
         expect(page.locator(f"#lab-{mask}-mask")).to_contain_text("●")
-    expect_load_errors(page_errors)
 
     faulty_site.faults.clear()
     lab.button.click()
     lab.expect_runtime("live")
+    expect_load_errors(page_errors)
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_a_broken_file_stops_the_cells_until_it_is_back(
     expect(cells.locator(".cells-status")).to_have_text(
         re.compile(f"didn't start: {says}"), timeout=FAILED_WITHIN
     )
-    expect_load_errors(page_errors)
 
     faulty_site.faults.clear()
     cells.get_by_role("button", name="Retry").click()
     cell = cells.locator("section.cell").nth(1)
     expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
+    expect_load_errors(page_errors)
 
 
 def test_a_server_that_falls_silent_is_given_up(

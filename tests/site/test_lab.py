@@ -418,8 +418,12 @@ def test_a_wrong_table_is_noticed_and_corrected(page: Page, site_url: str) -> No
         route.fulfill(body=data, content_type="application/json")
 
     page.route("**/mask_lab.*.json", answer)
-    lab = Lab(page).open(site_url)
+    held: list[Route] = []
+    page.route("**/*.wasm", lambda route: held.append(route))
+    with page.expect_request("**/*.wasm"):
+        lab = Lab(page).open(site_url)
     expect(lab.readout("top-left-error")).to_have_text("0.7")
+    held[0].continue_()
     lab.expect_runtime("live")
     expect(lab.status).to_contain_text("differs from the prebuilt numbers")
     expect(lab.readout("top-left-error")).to_have_text("0.699")
@@ -427,6 +431,7 @@ def test_a_wrong_table_is_noticed_and_corrected(page: Page, site_url: str) -> No
 
 def test_who_saves_data_is_asked_first(page: Page, site_url: str) -> None:
     page.add_init_script(SAVE_DATA)
+    page.route("**/*.wasm", lambda route: None)  # for ever loading
     lab = Lab(page).open(site_url)
     lab.move_to(State(6, 2))
     lab.expect_runtime("prebuilt")
