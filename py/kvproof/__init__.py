@@ -6,6 +6,7 @@ NumPy and the standard library only; the same code runs in CPython and in the br
 from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
+from kvproof.costs import Costs, count_costs, measure_costs
 from kvproof.decoder import forward
 from kvproof.labs import TrimReport, perturb_future, trim_or_refeed
 from kvproof.layers import scaled_dot_product_attention
@@ -33,6 +34,7 @@ __all__ = [
     "REFERENCE",
     "Claim",
     "ConcatCache",
+    "Costs",
     "DecoderConfig",
     "KVCache",
     "MaskReport",
@@ -41,6 +43,7 @@ __all__ = [
     "Proof",
     "StaleCacheError",
     "TrimReport",
+    "count_costs",
     "decode",
     "every_prefix",
     "example_tokens",
@@ -48,6 +51,7 @@ __all__ = [
     "forward",
     "in_chunks",
     "init_params",
+    "measure_costs",
     "new_cache",
     "offset_mask",
     "offset_positions",
