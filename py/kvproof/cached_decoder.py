@@ -47,6 +47,17 @@ def decode(
             them, ``params`` don't fit ``config``, or layers, batch size or dtype differ from the
             cache's.  The cache is as it was.
         StaleCacheError: ``cache`` was used up by an earlier call.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> cache = kvproof.new_cache(kvproof.REFERENCE)
+        >>> _, cache = kvproof.decode(params, [[12, 7, 31, 4]], cache, kvproof.REFERENCE)
+        >>> logits, cache = kvproof.decode(params, [[9, 18]], cache, kvproof.REFERENCE)
+        >>> logits.shape, cache.length
+        ((1, 2, 97), 6)
+        >>> whole = kvproof.forward(params, [[12, 7, 31, 4, 9, 18]], kvproof.REFERENCE)
+        >>> np.allclose(logits, whole[:, 4:], rtol=0, atol=1e-5)
+        True
     """
     layers.check_model(params, config)
     n_past = cache.length

@@ -114,6 +114,11 @@ def count_costs(
 
     Raises:
         ValueError: a number is out of range, or the dtype unknown.
+
+    Example:
+        >>> costs = kvproof.count_costs(kvproof.REFERENCE, prefix=256, steps=16)
+        >>> costs.recomputed.positions, costs.cached.positions, costs.cached.kv_bytes
+        (4232, 16, 278528)
     """
     shape = ModelShape.of(config) if isinstance(config, DecoderConfig) else config
     prefix, steps, batch_size = _check(prefix, steps, batch_size)
@@ -262,6 +267,13 @@ def measure_costs(
 
     Raises:
         ValueError: a number is out of range, or another dtype.
+
+    Example:
+        >>> costs = kvproof.measure_costs(kvproof.LAB, prefix=0, steps=24)
+        >>> costs.recomputed.qkv_rows, costs.cached.qkv_rows
+        (1800, 144)
+        >>> costs == kvproof.count_costs(kvproof.LAB, prefix=0, steps=24)
+        True
     """
     prefix, steps, batch_size = _check(prefix, steps, batch_size)
     params, text = _model(config, prefix + steps, batch_size, dtype)

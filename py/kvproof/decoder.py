@@ -32,6 +32,12 @@ def forward(
     Raises:
         ValueError: tokens or lengths have the wrong shape, dtype or range, there are too many of
             them, or ``params`` don't fit ``config``.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> logits = kvproof.forward(params, [[12, 7, 31, 4, 9, 18]], kvproof.REFERENCE)
+        >>> logits.shape
+        (1, 6, 97)
     """
     layers.check_model(params, config)
     tokens = layers.check_tokens(tokens, config, params.dtype)

@@ -43,6 +43,10 @@ def perturb_future(
 
     Raises:
         ValueError: ``changed``, ``n_total`` or ``dtype`` is out of range.
+
+    Example:
+        >>> kvproof.perturb_future(3, n_total=6) > 0
+        array([False, False, False,  True,  True,  True])
     """
     changed = check_integer("changed", changed)
     before = example_text(config, n_total)
@@ -106,6 +110,10 @@ def trim_or_refeed(
     Raises:
         ValueError: not 1 <= kept <= refed <= n_total < the decoder's positions, or ``dtype`` is
             out of range.
+
+    Example:
+        >>> kvproof.trim_or_refeed(n_total=24, kept=4).key_errors.round(2)
+        array([0.  , 0.54])
     """
     refed = kept if refed is None else refed
     if not 1 <= kept <= refed <= n_total < config.max_positions:

@@ -148,6 +148,12 @@ def scaled_dot_product_attention(
     Raises:
         ValueError: ``visible`` isn't bool (..., Tq, Tk).  An additive mask, 0 where a key is seen,
             would mean the opposite here.
+
+    Example:
+        >>> q = k = v = np.eye(2)
+        >>> kvproof.scaled_dot_product_attention(q, k, v, kvproof.offset_mask(0, 2)).round(2)
+        array([[1.  , 0.  ],
+               [0.33, 0.67]])
     """
     n_queries, n_keys = q.shape[-2], k.shape[-2]
     if visible.shape[-2:] != (n_queries, n_keys) or visible.dtype != np.bool_:

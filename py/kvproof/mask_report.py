@@ -101,6 +101,13 @@ def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0)
 
     Raises:
         ValueError: a length or the dtype is out of range.
+
+    Example:
+        >>> result = kvproof.report(n_past=4, n_new=2)
+        >>> round(result.top_left.max_abs_error, 3), result.wrongly_hidden_keys
+        (0.699, 8)
+        >>> result.offset.max_abs_error < 10 * result.rounding_floor
+        True
     """
     n_past, n_new = check_lengths(n_past, n_new)
     name = float_dtype(dtype).name

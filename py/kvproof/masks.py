@@ -33,6 +33,11 @@ def offset_mask(n_past: int, n_new: int) -> BoolArray:
 
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+
+    Example:
+        >>> kvproof.offset_mask(4, 2).astype(int)
+        array([[1, 1, 1, 1, 1, 0],
+               [1, 1, 1, 1, 1, 1]])
     """
     n_past, n_new = check_lengths(n_past, n_new)
     key_positions = np.arange(n_past + n_new)
@@ -50,6 +55,11 @@ def top_left_mask(n_past: int, n_new: int) -> BoolArray:
 
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+
+    Example:
+        >>> kvproof.top_left_mask(4, 2).astype(int)
+        array([[1, 0, 0, 0, 0, 0],
+               [1, 1, 0, 0, 0, 0]])
     """
     n_past, n_new = check_lengths(n_past, n_new)
     key_positions = np.arange(n_past + n_new)
@@ -64,6 +74,11 @@ def open_mask(n_past: int, n_new: int) -> BoolArray:
 
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+
+    Example:
+        >>> kvproof.open_mask(4, 2).astype(int)
+        array([[1, 1, 1, 1, 1, 1],
+               [1, 1, 1, 1, 1, 1]])
     """
     n_past, n_new = check_lengths(n_past, n_new)
     return np.full((n_new, n_past + n_new), True)
@@ -74,16 +89,24 @@ def offset_positions(n_past: int, n_new: int) -> IntArray:
 
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+
+    Example:
+        >>> kvproof.offset_positions(4, 2)
+        array([4, 5])
     """
     n_past, n_new = check_lengths(n_past, n_new)
     return np.arange(n_past, n_past + n_new)
 
 
 def restarted_positions(n_past: int, n_new: int) -> IntArray:
-    """The wrong positions: ``0 .. n_new - 1``, as if each chunk began a new text.
+    """The wrong positions: ``0 .. n_new - 1``, int64 (n_new,), as if each chunk began a new text.
 
     Raises:
         ValueError: ``n_past`` is negative or ``n_new`` less than 1.
+
+    Example:
+        >>> kvproof.restarted_positions(4, 2)
+        array([0, 1])
     """
     n_past, n_new = check_lengths(n_past, n_new)
     return np.arange(n_new)

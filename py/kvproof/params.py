@@ -134,7 +134,12 @@ def _is_bias(name: str) -> bool:
 
 
 def parameter_count(config: DecoderConfig) -> int:
-    """Number of scalar parameters; 145,280 for ``REFERENCE``."""
+    """Number of scalar parameters; 145,280 for ``REFERENCE``.
+
+    Example:
+        >>> kvproof.parameter_count(kvproof.REFERENCE)
+        145280
+    """
     return sum(math.prod(shape) for shape in parameter_shapes(config).values())
 
 
@@ -153,6 +158,11 @@ def init_params(config: DecoderConfig, seed: int = 0, dtype: DTypeLike = "float3
 
     Raises:
         ValueError: another dtype.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE, seed=1, dtype="float64")
+        >>> params.dtype, params.blocks[0].attention.w_qkv.shape
+        (dtype('float64'), (64, 192))
     """
     rng = np.random.default_rng(seed)
     arrays = {
@@ -194,6 +204,12 @@ def params_from_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) 
 
     Raises:
         ValueError: a name is missing or unknown, or a shape or dtype doesn't fit.
+
+    Example:
+        >>> arrays = kvproof.params_to_arrays(kvproof.init_params(kvproof.REFERENCE))
+        >>> params = kvproof.params_from_arrays(arrays, kvproof.REFERENCE)
+        >>> params.unembedding.shape
+        (64, 97)
     """
     _check_arrays(arrays, config)
 
@@ -222,7 +238,17 @@ def params_from_arrays(arrays: Mapping[str, FloatArray], config: DecoderConfig) 
 
 
 def params_to_arrays(params: Params) -> dict[str, FloatArray]:
-    """The flat dictionary of ``params``: the inverse of ``params_from_arrays``, without copies."""
+    """The flat dictionary of ``params``: the inverse of ``params_from_arrays``, without copies.
+
+    Returns:
+        name -> array, as ``numpy.savez`` takes it; the names are those of ``Params``' attributes,
+        such as ``block0.attention.w_qkv``.
+
+    Example:
+        >>> arrays = kvproof.params_to_arrays(kvproof.init_params(kvproof.LAB))
+        >>> list(arrays)[:3]
+        ['position_embedding', 'block0.norm1.gain', 'block0.norm1.bias']
+    """
     arrays = {
         "token_embedding": params.token_embedding,
         "position_embedding": params.position_embedding,

@@ -28,9 +28,18 @@ def example_tokens(
     replacing it.  A larger batch adds rows of other texts.  IDs that the vocabulary lacks are
     taken modulo its size.
 
+    Args:
+        n_total: tokens of each row.
+        batch_size: rows.
+        config: the decoder that shall read them.
+
     Raises:
         ValueError: ``n_total`` isn't between 1 and the decoder's positions, ``batch_size`` is
             less than 1, or the decoder has no vocabulary (see ``example_vectors``).
+
+    Example:
+        >>> kvproof.example_tokens(6)
+        array([[12,  7, 31,  4,  9, 18]])
     """
     if config.vocab_size is None:
         raise ValueError("this decoder reads vectors, not token IDs: use example_vectors")
@@ -46,9 +55,18 @@ def example_vectors(
 ) -> NDArray[np.float64]:
     """Vectors (batch_size, n_total, width), standard normal: a text for a decoder without IDs.
 
+    Args:
+        n_total: vectors of each row.
+        batch_size: rows.
+        config: the decoder that shall read them.
+
     Raises:
         ValueError: ``n_total`` isn't between 1 and the decoder's positions, or ``batch_size`` is
             less than 1.
+
+    Example:
+        >>> kvproof.example_vectors(6, config=kvproof.LAB).shape
+        (1, 6, 16)
     """
     rng = _rng(n_total, batch_size, config)
     shape = (batch_size, config.max_positions, config.width)
@@ -74,8 +92,20 @@ def _rng(n_total: int, batch_size: int, config: DecoderConfig) -> np.random.Gene
 def every_prefix(params: Params, tokens: ArrayLike, config: DecoderConfig) -> FloatArray:
     """Without a cache: recompute each prefix of the text, keep its last row; (B, T, V).
 
+    Args:
+        params: parameters.
+        tokens: int (B, T), or vectors (B, T, W).
+        config: the configuration that ``params`` was made with.
+
     Raises:
         ValueError: as ``forward``.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> tokens = kvproof.example_tokens(6)
+        >>> last_rows = kvproof.every_prefix(params, tokens, kvproof.REFERENCE)
+        >>> np.allclose(last_rows, kvproof.forward(params, tokens, kvproof.REFERENCE), atol=1e-5)
+        True
     """
     text = np.asarray(tokens)
     ends = range(1, text.shape[1] + 1)
@@ -88,8 +118,24 @@ def one_by_one(
 ) -> tuple[FloatArray, KVCache]:
     """One call a token: ``in_chunks`` of one.
 
+    Args:
+        params: parameters.
+        tokens: int (B, T), or vectors (B, T, W).
+        config: the configuration that ``params`` was made with.
+        cache: what comes before; None: nothing, in a new ``concat`` cache.
+
+    Returns:
+        logits (B, T, V) of all calls, and the last call's cache.
+
     Raises:
         ValueError: as ``decode``.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> tokens = kvproof.example_tokens(6)
+        >>> logits, cache = kvproof.one_by_one(params, tokens, kvproof.REFERENCE)
+        >>> logits.shape, cache.length
+        ((1, 6, 97), 6)
     """
     return in_chunks(params, tokens, config, [1] * np.asarray(tokens).shape[1], cache)
 
@@ -118,6 +164,13 @@ def in_chunks(
 
     Raises:
         ValueError: ``sizes`` don't add up to T, or as ``decode``.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> tokens = kvproof.example_tokens(24)
+        >>> logits, cache = kvproof.in_chunks(params, tokens, kvproof.REFERENCE, [5, 3, 7, 9])
+        >>> np.allclose(logits, kvproof.forward(params, tokens, kvproof.REFERENCE), atol=1e-5)
+        True
     """
     text = np.asarray(tokens)
     batch_size, n_total = text.shape[:2]

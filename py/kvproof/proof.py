@@ -126,6 +126,11 @@ def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "
     Raises:
         ValueError: ``storage`` is int8 or unknown, or doesn't suit ``config``, or the decoder has
             fewer than 24 positions.
+
+    Example:
+        >>> proof = kvproof.prove(kvproof.LAB, storage="static")
+        >>> proof.passed, proof.failures
+        (True, ())
     """
     if storage == "int8":
         raise ValueError("int8 rounds keys and values on purpose: no bound of rounding fits it")

@@ -58,6 +58,11 @@ def new_cache(
         ValueError: a size is less than 1, ``dtype`` isn't float32 or float64, an unknown storage,
             "rolling" without a window or with less capacity than it needs, or a capacity for a
             storage that has none.
+
+    Example:
+        >>> cache = kvproof.new_cache(kvproof.MODERN, batch_size=2, storage="static", capacity=64)
+        >>> cache.length, cache.nbytes
+        (0, 65536)
     """
     batch_size = _check_positive("batch_size", batch_size)
     block_size = _check_positive("block_size", block_size)
