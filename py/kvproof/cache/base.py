@@ -113,6 +113,14 @@ class KVCache(ABC):
         self, layer: int, keys: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]: ...
 
+    def extend(self, layer: int, pair: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``append`` for a caller that has checked once: keys and values (2, B, H_kv, C, D).
+
+        The storage keeps its own copy of them: the caller may write over ``pair``.
+        """
+        keys, values = pair
+        return self._append(layer, keys, values)
+
     @abstractmethod
     def advance(self, n_new: int) -> None:
         """Count ``n_new`` more tokens, after every layer has appended them."""

@@ -85,11 +85,12 @@ class RollingCache(InPlaceCache):
         self, layer: int, keys: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         self._check_live()
-        self._new[layer] = keys, values
-        return (
-            np.concatenate([self.keys[layer], keys], axis=2),
-            np.concatenate([self.values[layer], values], axis=2),
-        )
+        all_keys = np.concatenate([self.keys[layer], keys], axis=2)
+        all_values = np.concatenate([self.values[layer], values], axis=2)
+        # Not the arrays that were given: their owner may use them again.
+        n_places = self.ring.n_places
+        self._new[layer] = all_keys[:, :, n_places:], all_values[:, :, n_places:]
+        return all_keys, all_values
 
     def advance(self, n_new: int) -> None:  # noqa: D102
         new = [self._new[layer] for layer in range(self.shape.n_layers)]
