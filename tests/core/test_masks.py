@@ -12,11 +12,13 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.functional import scaled_dot_product_attention
 
 from kvproof import offset_mask, offset_positions, restarted_positions, top_left_mask
-from kvproof.masks import BoolArray, Mask
+from kvproof.masks import BoolArray, Mask, visible_keys
 
 LENGTHS = list(product(range(33), range(1, 17)))
 MASKS = {"offset": offset_mask, "top-left": top_left_mask}
-GRIDS = (Path(__file__).parents[1] / "data" / "masks.txt").read_text().strip().split("\n\n")[1:]
+DATA = Path(__file__).parents[1] / "data"
+GRIDS = (DATA / "masks.txt").read_text().strip().split("\n\n")[1:]
+VISIBLE_GRIDS = (DATA / "visible_keys.txt").read_text().strip().split("\n\n")[1:]
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: grid.splitlines()[0])
@@ -136,3 +138,54 @@ def test_lengths_of_a_narrow_type_do_not_wrap_around(narrow: type[np.integer[Any
     for mask in (offset_mask, top_left_mask):
         narrow_mask = mask(narrow(n_past), narrow(n_new))  # type: ignore[arg-type]
         np.testing.assert_array_equal(narrow_mask, mask(n_past, n_new))
+
+
+# Padding, window and sinks narrow a causal mask; each is a question of its own.
+
+
+def rows_of(cells: BoolArray) -> list[str]:
+    return ["".join(".1"[seen] for seen in row) for row in cells.astype(int)]
+
+
+@pytest.mark.parametrize("grid", VISIBLE_GRIDS, ids=lambda grid: grid.splitlines()[0])
+def test_visible_keys_are_the_grid_drawn_by_hand(grid: str) -> None:
+    title, *rows = grid.split("\n")
+    found = re.fullmatch(r"P=(\d+) C=(\d+) padding=(\d+) window=(\d+|-) sinks=(\d+)", title)
+    assert found
+    n_past, n_new, n_pads, n_sinks = (int(found[group]) for group in (1, 2, 3, 5))
+    window = None if found[4] == "-" else int(found[4])
+    keys, padding = np.arange(n_past + n_new)[None], np.array([n_pads])
+    visible = visible_keys(offset_mask(n_past, n_new), keys, padding, window, n_sinks)
+    assert visible.dtype == np.bool_
+    assert visible.shape == (1, 1, n_new, n_past + n_new)
+    assert rows_of(visible[0, 0]) == rows
+
+
+def test_rows_of_a_batch_have_their_own_padding() -> None:
+    visible = visible_keys(offset_mask(0, 3), np.arange(3)[None], np.array([0, 1, 3]))
+    assert [rows_of(row) for row in visible[:, 0]] == [
+        ["1..", "11.", "111"],
+        ["1..", ".1.", ".11"],
+        ["1..", ".1.", "..1"],
+    ]
+
+
+def test_padding_hides_keys_whatever_the_causal_mask_opens() -> None:
+    """The wrong mask stays as wrong as it was: what is causal isn't decided here."""
+    keys, padding = np.arange(5)[None], np.array([1])
+    assert rows_of(visible_keys(top_left_mask(3, 2), keys, padding)[0, 0]) == [".....", ".1..."]
+    everything = np.full((2, 5), True)
+    assert rows_of(visible_keys(everything, keys, padding)[0, 0]) == [".1111", ".1111"]
+
+
+def test_keys_may_come_in_any_order_and_places_be_empty() -> None:
+    """What a ring holds: each key is judged by its slot, and -1 is never seen."""
+    causal, padding = offset_mask(4, 2), np.array([0, 1, 5])
+    in_order = visible_keys(causal, np.arange(6)[None], padding, window=3, n_sinks=1)
+    keys = np.array([[3, -1, 0, 2, 1, 4, 5], [-1, 1, 3, 2, -1, 4, 5], [-1, -1, -1, -1, 3, 4, 5]])
+    visible = visible_keys(causal, keys, padding, window=3, n_sinks=1)
+    assert visible.shape == (3, 1, 2, 7)
+    for row in range(3):
+        for place, slot in enumerate(keys[row]):
+            expected = in_order[row, 0, :, slot] if slot >= 0 else False
+            np.testing.assert_array_equal(visible[row, 0, :, place], expected)
