@@ -39,6 +39,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     | {"max_positions": 512, "mlp": "gelu"},
 }
 
+Matrix = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
 Record = dict[str, Any]
 
@@ -294,35 +295,41 @@ def _load(content: bytes) -> Arrays:
 def _shapes(told: Record) -> dict[str, tuple[int, ...]]:
     """The shape of each array that must be there; parameters in the order of their drawing."""
     config, n_tokens = told["config"], told["n_tokens"]
-    width, vocab, hidden = config["width"], config["vocab_size"], config["mlp_width"]
-    output = (1, n_tokens, vocab or width)
-    heads, head_dim = config["n_heads"], width // config["n_heads"]
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("full", *WAYS), output)
-    shapes |= dict.fromkeys(("keys", "values"), (config["n_layers"], 1, heads, n_tokens, head_dim))
+    n_layers, n_heads, width = config["n_layers"], config["n_heads"], config["width"]
+    vocab = config["vocab_size"]
+    kept = (n_layers, 1, n_heads, n_tokens, width // n_heads)
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+        ("full", *WAYS), (1, n_tokens, vocab or width)
+    )
+    shapes |= {"keys": kept, "values": kept}
     shapes["tokens"] = (1, n_tokens) if vocab else (1, n_tokens, width)
     if vocab:
         shapes["param.token_embedding"] = (vocab, width)
     shapes["param.position_embedding"] = (config["max_positions"], width)
+    for i in range(n_layers):
+        shapes |= _block_shapes(f"param.block{i}", config)
+    shapes |= _norm_shapes("param.final_norm", width)
+    return shapes | ({"param.unembedding": (width, vocab)} if vocab else {})
 
-    def norm(name: str) -> None:
-        shapes.update({f"param.{name}.gain": (width,), f"param.{name}.bias": (width,)})
 
-    def linear(name: str, suffix: str, n_in: int, n_out: int) -> None:
-        shapes[f"param.{name}.w_{suffix}"] = (n_in, n_out)
-        shapes[f"param.{name}.b_{suffix}"] = (n_out,)
-
-    for i in range(config["n_layers"]):
-        norm(f"block{i}.norm1")
-        linear(f"block{i}.attention", "qkv", width, 3 * width)
-        linear(f"block{i}.attention", "out", width, width)
-        if config["mlp"] != "none":
-            norm(f"block{i}.norm2")
-            linear(f"block{i}.mlp", "in", width, hidden)
-            linear(f"block{i}.mlp", "out", hidden, width)
-    norm("final_norm")
-    if vocab:
-        shapes["param.unembedding"] = (width, vocab)
+def _block_shapes(name: str, config: Record) -> dict[str, tuple[int, ...]]:
+    width, hidden = config["width"], config["mlp_width"]
+    shapes = _norm_shapes(f"{name}.norm1", width)
+    shapes |= _linear_shapes(f"{name}.attention", "qkv", width, 3 * width)
+    shapes |= _linear_shapes(f"{name}.attention", "out", width, width)
+    if config["mlp"] != "none":
+        shapes |= _norm_shapes(f"{name}.norm2", width)
+        shapes |= _linear_shapes(f"{name}.mlp", "in", width, hidden)
+        shapes |= _linear_shapes(f"{name}.mlp", "out", hidden, width)
     return shapes
+
+
+def _norm_shapes(name: str, width: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.gain": (width,), f"{name}.bias": (width,)}
+
+
+def _linear_shapes(name: str, kind: str, n_in: int, n_out: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.w_{kind}": (n_in, n_out), f"{name}.b_{kind}": (n_out,)}
 
 
 def _check_arrays(arrays: Arrays, shapes: dict[str, tuple[int, ...]], told: Record) -> list[str]:
@@ -380,44 +387,54 @@ def _check_reference(arrays: Arrays, told: Record) -> tuple[float, list[str]]:
 
 
 def _reference(arrays: Arrays, config: Record) -> Arrays:
-    """The decoder in float64, written out for one row: what each stored array must be."""
+    """The decoder in float64, for one row: what each stored array must be."""
     p = {
         name.removeprefix("param."): array.astype(np.float64)
         for name, array in arrays.items()
         if name.startswith("param.")
     }
-
-    def norm(x: NDArray[Any], name: str) -> NDArray[Any]:
-        deviation = x - x.mean(axis=1, keepdims=True)
-        variance = np.square(deviation).mean(axis=1, keepdims=True)
-        scaled: NDArray[Any] = deviation / np.sqrt(variance + NORM_EPS) * p[f"{name}.gain"]
-        return scaled + p[f"{name}.bias"]
-
     tokens = arrays["tokens"][0]
     x = p["token_embedding"][tokens] if config["vocab_size"] else tokens.astype(np.float64)
-    n_tokens, width = x.shape
-    n_heads = config["n_heads"]
-    future = np.arange(n_tokens)[:, None] < np.arange(n_tokens)
-    x = x + p["position_embedding"][:n_tokens]
+    x = x + p["position_embedding"][: len(x)]
     keys, values = [], []
     for i in range(config["n_layers"]):
-        qkv = norm(x, f"block{i}.norm1") @ p[f"block{i}.attention.w_qkv"]
-        qkv = qkv + p[f"block{i}.attention.b_qkv"]
-        q, k, v = qkv.reshape(n_tokens, 3, n_heads, -1).transpose(1, 2, 0, 3)  # each (H, T, D)
-        scores = np.einsum("hqd,hkd->hqk", q, k) / np.sqrt(width // n_heads)
-        weights = np.exp(scores - scores.max()) * ~future
-        weights = weights / weights.sum(axis=2, keepdims=True)
-        heads = np.einsum("hqk,hkd->qhd", weights, v).reshape(n_tokens, width)
-        x = x + heads @ p[f"block{i}.attention.w_out"] + p[f"block{i}.attention.b_out"]
+        attended, k, v = _attention(_norm(x, p, f"block{i}.norm1"), p, i, config["n_heads"])
+        x = x + attended
         if config["mlp"] != "none":
-            h = norm(x, f"block{i}.norm2") @ p[f"block{i}.mlp.w_in"] + p[f"block{i}.mlp.b_in"]
-            h = h / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
-            x = x + h @ p[f"block{i}.mlp.w_out"] + p[f"block{i}.mlp.b_out"]
+            x = x + _mlp(_norm(x, p, f"block{i}.norm2"), p, i)
         keys.append(k[None])
         values.append(v[None])
-    output = norm(x, "final_norm")
-    output = output @ p["unembedding"] if config["vocab_size"] else output
-    return dict.fromkeys(("full", *WAYS), output[None]) | {
-        "keys": np.stack(keys),
-        "values": np.stack(values),
-    }
+    output = _norm(x, p, "final_norm")
+    if config["vocab_size"]:
+        output = output @ p["unembedding"]
+    outputs = dict.fromkeys(("full", *WAYS), output[None])
+    return outputs | {"keys": np.stack(keys), "values": np.stack(values)}
+
+
+def _norm(x: Matrix, p: Arrays, name: str) -> Matrix:
+    """LayerNorm of each row."""
+    deviation = x - x.mean(axis=1, keepdims=True)
+    variance = np.square(deviation).mean(axis=1, keepdims=True)
+    normed: Matrix = deviation / np.sqrt(variance + NORM_EPS) * p[f"{name}.gain"]
+    return normed + p[f"{name}.bias"]
+
+
+def _attention(x: Matrix, p: Arrays, i: int, n_heads: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Causal attention over all rows of ``x`` (T, W); also keys and values, each (H, T, D)."""
+    n_tokens, width = x.shape
+    qkv = x @ p[f"block{i}.attention.w_qkv"] + p[f"block{i}.attention.b_qkv"]
+    q, k, v = qkv.reshape(n_tokens, 3, n_heads, -1).transpose(1, 2, 0, 3)
+    scores = np.einsum("hqd,hkd->hqk", q, k) / math.sqrt(width // n_heads)
+    future = np.arange(n_tokens)[:, None] < np.arange(n_tokens)
+    weights = np.exp(scores - scores.max()) * ~future
+    weights = weights / weights.sum(axis=2, keepdims=True)
+    heads = np.einsum("hqk,hkd->qhd", weights, v).reshape(n_tokens, width)
+    return heads @ p[f"block{i}.attention.w_out"] + p[f"block{i}.attention.b_out"], k, v
+
+
+def _mlp(x: Matrix, p: Arrays, i: int) -> Matrix:
+    """Two linear layers with GELU, tanh form, between."""
+    h = x @ p[f"block{i}.mlp.w_in"] + p[f"block{i}.mlp.b_in"]
+    h = h / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (h + 0.044715 * h**3)))
+    y: Matrix = h @ p[f"block{i}.mlp.w_out"] + p[f"block{i}.mlp.b_out"]
+    return y

@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kvproof.cache import KVCache
 from kvproof.config import LAB, REFERENCE, DecoderConfig
 from kvproof.costs import Work, count_costs, payload_bytes, watch
 from kvproof.decoder import forward
 from kvproof.params import Params, float_dtype, init_params, params_to_arrays
-from kvproof.paths import every_prefix, example_text, in_chunks, one_by_one
+from kvproof.paths import every_prefix, example_text, in_chunks
 
 SCHEMA = 1
 MODELS = {"lab": LAB, "reference": REFERENCE}
@@ -72,8 +73,7 @@ def run(
             f"got {sizes}"
         )
     path = _empty_folder(folder)
-    params = init_params(config, seed, name)
-    arrays, counts = _read_in_four_ways(params, config, sizes)
+    arrays, counts = _read_in_four_ways(init_params(config, seed, name), config, sizes)
     archive = _npz(arrays)
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -89,11 +89,15 @@ def run(
         **_verdict(arrays, counts, config, name),
     }
     text = json.dumps(record, indent=2) + "\n"
-    files = {"arrays.npz": archive, "record.json": text.encode()}
-    sums = "".join(f"{_sha256(content)}  {key}\n" for key, content in files.items())
-    for key, content in (files | {"SHA256SUMS": sums.encode()}).items():
-        (path / key).write_bytes(content)
+    _write(path, {"arrays.npz": archive, "record.json": text.encode()})
     return record
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """The files and their hashes."""
+    sums = "".join(f"{_sha256(content)}  {name}\n" for name, content in files.items())
+    for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
+        (folder / name).write_bytes(content)
 
 
 def _empty_folder(folder: str | Path) -> Path:
@@ -114,20 +118,18 @@ def _read_in_four_ways(
     text = example_text(config, n_total)
     if config.vocab_size is None:
         text = text.astype(params.dtype)
-    counts: dict[str, Work] = {}
     arrays: Arrays = {"full": forward(params, text, config)}
+    counts: dict[str, Work] = {}
     watched, tally = watch(params, config)
     arrays["prefix"] = np.asarray(every_prefix(watched, text, config))
     counts["prefix"] = tally.work(0)
-    watched, tally = watch(params, config)
-    outputs, cache = one_by_one(watched, text, config)
-    arrays["cached"] = np.asarray(outputs)
-    counts["cached"] = tally.work(payload_bytes(cache))
-    layers = cache.keys_values()
-    watched, tally = watch(params, config)
-    outputs, cache = in_chunks(watched, text, config, sizes)
-    arrays["chunked"] = np.asarray(outputs)
-    counts["chunked"] = tally.work(payload_bytes(cache))
+    caches: dict[str, KVCache] = {}
+    for way, chunks in {"cached": [1] * n_total, "chunked": sizes}.items():
+        watched, tally = watch(params, config)
+        outputs, caches[way] = in_chunks(watched, text, config, chunks)
+        arrays[way] = np.asarray(outputs)
+        counts[way] = tally.work(payload_bytes(caches[way]))
+    layers = caches["cached"].keys_values()
     arrays |= {
         "keys": np.stack([np.asarray(keys) for keys, _ in layers]),  # (L, B, H_kv, T, D)
         "values": np.stack([np.asarray(values) for _, values in layers]),

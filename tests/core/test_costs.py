@@ -14,6 +14,7 @@ from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.costs import (
     NOT_A_SPEED_UP,
     Costs,
+    Tally,
     Work,
     count_costs,
     measure_cached,
@@ -132,6 +133,16 @@ def test_counting_changes_no_result() -> None:
     assert tally.scores == MODERN.n_layers * MODERN.n_heads * 6 * 6
 
 
+def test_only_the_first_product_of_activations_behind_a_projection_is_scores() -> None:
+    tally = Tally()
+    scores, attended, activations = np.zeros((1, 2, 3, 5)), np.zeros((1, 2, 3, 4)), np.zeros((3, 8))
+    for product in (("block0.attention.w_qkv", activations), ("", scores), ("", attended)):
+        tally.product(*product)
+    tally.product("block0.attention.w_out", activations)
+    tally.product("", scores)  # not behind a projection
+    assert tally.work(0) == Work(3, 9, scores.size, 0)
+
+
 # ------------------------------------------------------------------ negative controls
 
 
@@ -179,6 +190,8 @@ def test_a_latent_cache_beside_full_keys_and_values() -> None:
     assert costs.latent.kv_bytes == 61 * 576 * 2
     assert costs.cached.kv_bytes == 61 * 128 * (192 + 128) * 2
     assert costs.cached.kv_bytes / costs.latent.kv_bytes == pytest.approx(71.1, abs=0.05)
+    # DeepSeek-V2 (arXiv 2405.04434), table 1: 9/2 head dims of 128 for each token and layer.
+    assert MODEL_SHAPES["deepseek-v2"].latent_dim == 9 * 128 // 2
 
 
 def test_a_window_bounds_what_mistral_keeps_and_half_of_gemma() -> None:

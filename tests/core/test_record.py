@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from kvproof import audit as audit_module
 from kvproof.audit import Audit, audit
-from kvproof.config import LAB
+from kvproof.config import LAB, DecoderConfig
+from kvproof.costs import Costs, count_costs
 from kvproof.params import init_params, params_to_arrays
 from kvproof.record import run
 
@@ -140,6 +141,22 @@ def test_the_same_arguments_give_the_same_bytes(clean: Path, tmp_path: Path) -> 
     for name in ("arrays.npz", "record.json", "SHA256SUMS"):
         assert (tmp_path / "again" / name).read_bytes() == (clean / name).read_bytes()
         assert (tmp_path / "other" / name).read_bytes() != (clean / name).read_bytes()
+
+
+def test_no_time_stamp_is_in_the_archive(clean: Path) -> None:
+    with zipfile.ZipFile(clean / "arrays.npz") as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_counts_that_differ_from_their_formula_fail_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_more(config: DecoderConfig, prefix: int, steps: int, dtype: str) -> Costs:
+        return count_costs(config, prefix, steps + 1, dtype=dtype)
+
+    monkeypatch.setattr("kvproof.record.count_costs", one_more)
+    assert run(tmp_path)["passed"] is False
+    assert "record.formula.cached.scores says 650, derived again it is 600" in problems(tmp_path)
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -470,6 +487,16 @@ def test_random_bytes_are_reported(content: bytes, clean: Path, scratch: Path) -
 )
 def test_broken_records(content: bytes, message: str, evidence: Path) -> None:
     assert message in "\n".join(_found(evidence, content).problems)
+
+
+def test_records_nested_to_the_edge_of_recursion(evidence: Path) -> None:
+    """Where reading just succeeds and writing for a message just fails."""
+    text = (evidence / "record.json").read_text()
+    reasons = set()
+    for depth in range(880, 1000):
+        content = text.replace('"bound": 1e-12', f'"bound": {"[" * depth + "]" * depth}')
+        reasons |= set(_found(evidence, content.encode()).problems)
+    assert any(reason.startswith("record.bound says [[[") for reason in reasons)
 
 
 def _zip(*members: tuple[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
