@@ -81,5 +81,6 @@ def decode(
         attended = layers.scaled_dot_product_attention(q, k, v, visible, bias)
         x = x + layers.merge_heads(attended, block.attention)
         x = layers.mlp(x, block)
-    cache.advance(n_new)
-    return layers.unembed(params, x), cache
+    logits = layers.unembed(params, x)
+    cache.advance(n_new)  # last, so that whatever fails above leaves the given cache valid
+    return logits, cache

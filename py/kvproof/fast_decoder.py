@@ -92,8 +92,9 @@ class FastDecoder:
             if block.w_up is not None and block.w_down is not None:
                 self._activate(desk.norm(x).dot(block.w_up), desk.active)
                 x += desk.mlp_input.dot(block.w_down)
+        logits = desk.norm(x).dot(self._unembedding).reshape(batch_size, n_new, -1)
         cache.advance(n_new)
-        return desk.norm(x).dot(self._unembedding).reshape(batch_size, n_new, -1), cache
+        return logits, cache
 
     def _check_tokens(self, tokens: ArrayLike, n_past: int) -> layers.Tokens:
         """As ``layers.check_tokens``, with a short way for the one good ID of a step."""

@@ -93,6 +93,7 @@ class RollingCache(InPlaceCache):
         return all_keys, all_values
 
     def advance(self, n_new: int) -> None:  # noqa: D102
+        self._check_live()
         new = [self._new[layer] for layer in range(self.shape.n_layers)]
         start = self.length
         super().advance(n_new)
