@@ -89,6 +89,7 @@ MODEL_SHAPES: dict[str, ModelShape] = {
         80, 64, 8, 128, repository="meta-llama/Meta-Llama-3-70B", fields=_HF
     ),
     "llama-3.1-405b": ModelShape(
+        # Older copies of the file say 16 K/V heads; arXiv 2505.09343, table 1, has it from 8.
         126, 128, 8, 128, repository="meta-llama/Llama-3.1-405B", fields=_HF
     ),
     "mistral-7b": ModelShape(
