@@ -11,7 +11,7 @@
 #
 # A decoder that writes text token by token can read its whole context anew at every step, or
 # keep the keys and values of what it has read. This notebook builds a small decoder that can do
-# both, proves that both give the same logits, breaks the cached one in two ways to see that the
+# both, proves that both give the same logits, breaks the cached one on purpose to see that the
 # proof notices, and only then measures time.
 
 # %% [markdown]
@@ -21,7 +21,7 @@
 # the same code beside it. The weights are random: nobody trained this model, and nothing here
 # depends on what it "says".
 #
-# It is **not** a benchmark of a serving engine. There is no GPU, no batching of requests, no
+# It is **not** a benchmark of a serving engine. There is no GPU, no scheduler of requests, no
 # tokenizer and no sampler. The times show how one small model scales on one CPU thread, and no
 # more than that; section 9 says which conclusions they don't carry.
 #
@@ -33,13 +33,16 @@
 #
 # The notebook shares its weights, tokens and masks with `kvproof`, a NumPy package in the same
 # repository. If you downloaded this file alone, the next cell says how to get the rest. PyTorch,
-# NumPy and Matplotlib are needed as well; any CPU will do.
+# NumPy, Matplotlib, transformers and threadpoolctl are needed as well; any CPU will do.
+# transformers builds its GPT-2 from sizes and gets our weights: nothing is downloaded.
 
 # %%
 import json
+import os
 import platform
 import sys
 import time
+import warnings
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,18 +50,11 @@ from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
-import matplotlib
-import numpy as np
-import torch
-from IPython.display import Markdown, display
-from matplotlib import pyplot as plt
-from matplotlib.ticker import LogLocator, NullLocator
-from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
-
 sys.path.insert(0, str(Path("../py").resolve()))
 try:
     import kvproof
+    from kvproof.cache import KVCache
+    from kvproof.fast_decoder import FastDecoder
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "This notebook needs the package kvproof, which lies beside it in the repository. Get the "
@@ -67,7 +63,24 @@ except ModuleNotFoundError:
     ) from None
 
 # %%
+os.environ["HF_HUB_OFFLINE"] = "1"  # transformers reads it at its import: no hub is asked
+warnings.filterwarnings("ignore", "IProgress not found")  # of its progress bars: we show none
+
+import matplotlib
+import numpy as np
+import threadpoolctl
+import torch
+import transformers
+from IPython.display import Markdown, display
+from matplotlib import pyplot as plt
+from matplotlib.ticker import LogLocator, NullLocator
+from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+# %%
 torch.set_num_threads(1)
+threadpoolctl.threadpool_limits(1, user_api="blas")  # NumPy's matrix products
 matplotlib.use("svg")  # figures are drawn once, by `show`
 plt.rcParams.update({"svg.hashsalt": "kvproof", "figure.facecolor": "white", "font.size": 10})
 
@@ -104,13 +117,23 @@ def system():
     return f"{name}, {platform.machine()}"
 
 
+def blas():
+    """The library behind NumPy's matrix products, and its threads."""
+    (library,) = threadpoolctl.ThreadpoolController().select(user_api="blas").info()
+    return f"{library['internal_api']} {library['version']}", library["num_threads"]
+
+
+blas_name, blas_threads = blas()
 environment = {
     "cpu": cpu_model(),
     "os": system(),
     "python": platform.python_version(),
     "torch": torch.__version__,
+    "transformers": transformers.__version__,
     "numpy": np.__version__,
+    "blas": blas_name,
     "threads": torch.get_num_threads(),
+    "blas_threads": blas_threads,
 }
 table(["", "this run"], environment.items())
 
@@ -415,11 +438,11 @@ def example(n_total, batch_size=1):
     return torch.from_numpy(kvproof.example_tokens(n_total, batch_size).copy())
 
 
-def feed(decoder, tokens, chunk, cache=None):
+def feed(decoder, tokens, chunk, cache=None, **how):
     """Feed `tokens` in calls of `chunk` (the last may be short): all logits, final cache."""
     logits = []
     for piece in tokens.split(chunk, dim=1):
-        step, cache = decoder(piece, cache)
+        step, cache = decoder(piece, cache, **how)
         logits.append(step)
     return torch.cat(logits, dim=1), cache
 
@@ -469,7 +492,9 @@ display(
 )
 
 # %% [markdown]
-# ## 6 Equivalence: 12 combinations, every logit
+# ## 6 Equivalence: every logit, every layer
+#
+# ### 6.1 Twelve combinations
 #
 # Batch 1 and 2, chunks of 1, 2 and 5 tokens (24 isn't a multiple of 5, so the last chunk is
 # short), float32 and float64. The float64 weights are the float32 ones converted: a mistake in
@@ -593,8 +618,10 @@ for dtype, bound in BOUND.items():
     print(f"         the bound was {bound:.0e}")
 
 # %% [markdown]
-# One more view of the same fact, for a longer text: the error of each position, fed token by
-# token in float32, against one plain pass. It is stored with the times and drawn in section 9.
+# ### 6.2 A longer text
+#
+# One more view of the same fact: the error of each position, fed token by
+# token in float32, against one plain pass. It is stored with the times and drawn in section 9.3.
 
 
 # %%
@@ -616,11 +643,191 @@ curve = error_curve(272)
 assert max(curve["max_logit_error"]) <= TOLERANCE["float32"]
 
 # %% [markdown]
-# ## 7 Two broken variants
+# ### 6.3 Somebody else's cache: transformers' GPT-2
 #
-# A proof that can't fail proves nothing. Two classic mistakes, on a prefix of four and a suffix
-# of two tokens, in float64: positions that restart at 0 with each call, and the mask without its
-# offset. Neither raises, neither makes a NaN.
+# So far our decoder was judged by itself and by its twin in NumPy. The GPT-2 of Hugging Face's
+# transformers has the same parts: learned positions, LayerNorm before each half of a block, GELU
+# in its tanh form. Built at our sizes and filled with our weights, it must give our logits; and
+# its `DynamicCache` must end up with our keys and values. Its weights are (in, out) like ours, so
+# filling it is a matter of names, but for the unembedding, which it usually shares with the
+# embedding and here doesn't.
+
+# %%
+WHOLE = {
+    "token_embedding": "transformer.wte.weight",
+    "position_embedding": "transformer.wpe.weight",
+    "final_norm.gain": "transformer.ln_f.weight",
+    "final_norm.bias": "transformer.ln_f.bias",
+    "unembedding": "lm_head.weight",
+}
+IN_BLOCK = {
+    "norm1.gain": "ln_1.weight",
+    "norm1.bias": "ln_1.bias",
+    "attention.w_qkv": "attn.c_attn.weight",
+    "attention.b_qkv": "attn.c_attn.bias",
+    "attention.w_out": "attn.c_proj.weight",
+    "attention.b_out": "attn.c_proj.bias",
+    "norm2.gain": "ln_2.weight",
+    "norm2.bias": "ln_2.bias",
+    "mlp.w_in": "mlp.c_fc.weight",
+    "mlp.b_in": "mlp.c_fc.bias",
+    "mlp.w_out": "mlp.c_proj.weight",
+    "mlp.b_out": "mlp.c_proj.bias",
+}
+
+
+def gpt2_name(name):
+    """What GPT-2 calls one of our arrays."""
+    if name in WHOLE:
+        return WHOLE[name]
+    block, _, part = name.partition(".")
+    return f"transformer.h.{block.removeprefix('block')}.{IN_BLOCK[part]}"
+
+
+def gpt2(params):
+    """transformers' GPT-2 with our sizes and our weights; raises if one is left over."""
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=config.vocab_size,
+            n_positions=config.max_positions,
+            n_embd=config.width,
+            n_layer=config.n_layers,
+            n_head=config.n_heads,
+            n_inner=config.mlp_width,
+            activation_function="gelu_new",
+            layer_norm_epsilon=1e-5,
+            tie_word_embeddings=False,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+    arrays = kvproof.params_to_arrays(params)
+    state = {gpt2_name(name): torch.tensor(array) for name, array in arrays.items()}
+    state["lm_head.weight"] = state["lm_head.weight"].T.contiguous()
+    model.load_state_dict(state)
+    return model.to(state["lm_head.weight"].dtype).eval()
+
+
+def gpt2_step(model):
+    """A call like the decoder's: logits and the cache, which GPT-2 changes in place."""
+
+    @torch.inference_mode()
+    def step(tokens, cache):
+        output = model(input_ids=tokens, past_key_values=cache, use_cache=True)
+        return output.logits, output.past_key_values
+
+    return step
+
+
+def check_gpt2(dtype, chunk):
+    """GPT-2 with its own cache against our plain pass: largest errors of logits and K/V."""
+    tokens = example(N_TOKENS, batch_size=2)
+    expected, expected_cache = decoders[dtype](tokens)
+    model = gpt2s[dtype]
+    cache = transformers.DynamicCache(config=model.config)
+    logits, cache = feed(gpt2_step(model), tokens, chunk, cache)
+    pairs = [ConcatPair(layer.keys, layer.values) for layer in cache.layers]
+    return {
+        "dtype": dtype,
+        "chunk": chunk,
+        "max_logit_error": check_logits(logits, expected, dtype),
+        "max_kv_error": check_keys_values(pairs, expected_cache, dtype),
+    }
+
+
+gpt2s = {dtype: gpt2(arrays) for dtype, arrays in params.items()}
+others = [check_gpt2(dtype, chunk) for dtype in gpt2s for chunk in (1, 5, N_TOKENS)]
+table(
+    ["GPT-2 with DynamicCache", "chunk", "logits", "K/V"],
+    [
+        [row["dtype"], row["chunk"], f"{row['max_logit_error']:.2e}", f"{row['max_kv_error']:.2e}"]
+        for row in others
+    ],
+)
+
+# %% [markdown]
+# ### 6.4 Prompts of unequal length
+#
+# A batch needs rows of one length, prompts seldom have it. The usual remedy is padding at the
+# left, so that all rows end together and the next token of each goes into the same slot. Then a
+# slot is no longer a position, and two things must be told apart for each row:
+#
+# - **positions** count the row's own tokens: slot minus pads;
+# - **visibility** has two reasons that must both hold: a key isn't in the future (the same for
+#   all rows), and it isn't padding (different for each row).
+#
+# A pad attends to itself, so that its row of the softmax isn't empty; nobody reads the result.
+# The decoder of section 5 needs no change for this: mask and positions are passed in.
+
+
+# %%
+def padded(padding):
+    """Mask and positions for rows that begin with so many pads: options of a call."""
+    padding = torch.tensor(padding)[:, None]  # (B, 1)
+
+    def mask(n_past, n_new):
+        """(B, 1, n_new, n_past + n_new), the same for all heads."""
+        slots = torch.arange(n_past + n_new)
+        is_token = (slots >= padding)[:, None]  # (B, 1, n_total)
+        itself = slots == offset_positions(n_past, n_new)[:, None]  # (n_new, n_total)
+        return (offset_mask(n_past, n_new) & is_token | itself)[:, None]
+
+    def positions(n_past, n_new):
+        """(B, n_new)"""
+        return (offset_positions(n_past, n_new) - padding).clamp(min=0)
+
+    return {"mask": mask, "positions": positions}
+
+
+PROMPTS, CONTINUATION, PAD = (3, 7, 5), 4, 0
+n_slots = max(PROMPTS)
+PADDING = [n_slots - length for length in PROMPTS]
+texts = [
+    example(length + CONTINUATION, len(PROMPTS))[row : row + 1]
+    for row, length in enumerate(PROMPTS)
+]
+
+
+def ragged_errors(dtype, pad_id=PAD, **how):
+    """Largest logit error of each row against the row alone: prefill, then token by token."""
+    rows = [pad(text, (n, 0), value=pad_id) for text, n in zip(texts, PADDING, strict=True)]
+    batch, decoder = torch.cat(rows), decoders[dtype]
+    prefill, cache = decoder(batch[:, :n_slots], **how)
+    steps, _ = feed(decoder, batch[:, n_slots:], 1, cache, **how)
+    logits = torch.cat([prefill, steps], dim=1)
+    return [
+        max_error(logits[row, n_pads:], decoder(text)[0][0])
+        for row, (text, n_pads) in enumerate(zip(texts, PADDING, strict=True))
+    ]
+
+
+def ragged_row(variant, dtype, **how):
+    """One line of the file: the errors of all rows for one way to treat padding."""
+    return {"variant": variant, "dtype": dtype, "row_errors": ragged_errors(dtype, **how)}
+
+
+right_ragged = [ragged_row("right", dtype, **padded(PADDING)) for dtype in decoders]
+for row in right_ragged:
+    assert max(row["row_errors"]) <= BOUND[row["dtype"]], row
+    assert row["row_errors"] == ragged_errors(row["dtype"], pad_id=PAD + 1, **padded(PADDING))
+table(
+    ["left-padded row against the row alone", *(f"prompt of {n}" for n in PROMPTS)],
+    [[row["dtype"], *(f"{error:.1e}" for error in row["row_errors"])] for row in right_ragged],
+)
+visible = padded(PADDING)["mask"](n_slots, 2)[:, 0]
+for row, (length, mask) in enumerate(zip(PROMPTS, visible, strict=True)):
+    first, last = (torch.where(line)[0].tolist() for line in mask)
+    print(f"row {row}, prompt of {length}, step 2 reads slots {last[0]} to {last[-1]}")
+print("With another ID for the pads the errors are the same to the last bit.")
+
+# %% [markdown]
+# ## 7 Broken variants
+#
+# ### 7.1 Two classic mistakes
+#
+# A proof that can't fail proves nothing. Two mistakes that have been made many times, on a
+# prefix of four and a suffix of two tokens, in float64: positions that restart at 0 with each
+# call, and the mask without its offset. Neither raises, neither makes a NaN.
 
 # %%
 BROKEN = {
@@ -667,6 +874,8 @@ verdict = f"Argmax sees nothing wrong with: {', '.join(unseen)}." if unseen else
 display(Markdown(f"**{verdict}** A test of generated text sees only what changes the top token."))
 
 # %% [markdown]
+# ### 7.2 The same mistakes in NumPy
+#
 # The NumPy decoder, given the same mistakes, makes the same errors. So they are properties of
 # the mistakes, not of one implementation.
 
@@ -688,30 +897,144 @@ table(
 )
 
 # %% [markdown]
+# ### 7.3 PyTorch's two alignments
+#
 # The mask without offset is no exotic mistake: it is what `is_causal=True` means in PyTorch's own
-# attention when there are more keys than queries.
+# attention when there are more keys than queries. `causal_lower_right` is the other alignment. To
+# see what a call really reads, give it the identity matrix as values: what comes out are the
+# attention weights, and a weight is positive where the key was visible.
+
 
 # %%
-generator = torch.Generator().manual_seed(0)
-q, k, v = (
-    torch.randn(1, 1, n_rows, config.head_dim, dtype=torch.float64, generator=generator)
-    for n_rows in (n_new, n_past + n_new, n_past + n_new)
-)
-flag = scaled_dot_product_attention(q, k, v, is_causal=True)
-differences = {
-    mask.__name__: max_error(
-        flag, scaled_dot_product_attention(q, k, v, attn_mask=mask(n_past, n_new))
+def attention(n_past, n_new, weights_only=False, **how):
+    """Attention of random queries to random keys: (n_new, head_dim), or (n_new, n_total)."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(1, 1, n_rows, config.head_dim, dtype=torch.float64, generator=generator)
+        for n_rows in (n_new, n_past + n_new, n_past + n_new)
     )
-    for mask in (top_left_mask, offset_mask)
+    if weights_only:
+        v = torch.eye(n_past + n_new, dtype=torch.float64)[None, None]
+    return scaled_dot_product_attention(q, k, v, **how)[0, 0]
+
+
+def visible_keys(n_past, n_new, **how):
+    """What a call reads. (n_new, n_total)"""
+    return (attention(n_past, n_new, weights_only=True, **how) > 0).numpy()
+
+
+def alignments(n_past, n_new):
+    """PyTorch's two ways to ask for a causal mask."""
+    return {
+        "is_causal=True": {"is_causal": True},
+        "causal_lower_right": {"attn_mask": causal_lower_right(n_new, n_past + n_new)},
+    }
+
+
+seen = {name: visible_keys(n_past, n_new, **how) for name, how in alignments(n_past, n_new).items()}
+np.testing.assert_array_equal(seen["is_causal=True"], kvproof.top_left_mask(n_past, n_new))
+np.testing.assert_array_equal(seen["causal_lower_right"], kvproof.offset_mask(n_past, n_new))
+figure, both_axes = plt.subplots(1, 2, figsize=(8, 1.9), layout="constrained")
+for axes, (name, mask) in zip(both_axes, seen.items(), strict=True):
+    draw_mask(axes, mask, kvproof.offset_mask(n_past, n_new), name)
+figure.legend(swatches, names, loc="outside lower center", ncols=len(STATES), frameon=False)
+show(
+    figure,
+    f"What PyTorch's attention reads with {n_past} cached and {n_new} new tokens. is_causal=True "
+    f"opens {seen['is_causal=True'].sum()} cells, those of the top-left mask; causal_lower_right "
+    f"opens {seen['causal_lower_right'].sum()}, those of the offset mask.",
+)
+
+# %% [markdown]
+# The same as numbers, for several histories and chunks. What to notice: with no history all agree,
+# which is why the flag works in training and in the prefill; and with a history even the single
+# token of an ordinary step is wrong, since under the flag it reads the very first key and no other.
+
+
+# %%
+def alignment_row(n_past, n_new):
+    """Largest differences of PyTorch's two ways from our two masks."""
+    attended = {
+        name: attention(n_past, n_new, **how) for name, how in alignments(n_past, n_new).items()
+    }
+    masked = {
+        mask: attention(n_past, n_new, attn_mask=mask(n_past, n_new))
+        for mask in (top_left_mask, offset_mask)
+    }
+    return {
+        "n_past": n_past,
+        "n_new": n_new,
+        "flag_from_top_left": max_error(attended["is_causal=True"], masked[top_left_mask]),
+        "flag_from_offset": max_error(attended["is_causal=True"], masked[offset_mask]),
+        "lower_right_from_offset": max_error(attended["causal_lower_right"], masked[offset_mask]),
+    }
+
+
+sdpa = [alignment_row(p, c) for p, c in [(0, 4), (1, 1), (4, 1), (4, 2), (10, 3), (32, 16)]]
+for row in sdpa:
+    assert max(row["flag_from_top_left"], row["lower_right_from_offset"]) < 1e-14, row
+    assert (row["flag_from_offset"] > 0.01) == (row["n_past"] > 0), row
+table(
+    [
+        "n_past, n_new",
+        "is_causal − top-left mask",
+        "is_causal − offset mask",
+        "causal_lower_right − offset mask",
+    ],
+    [
+        [f"{row['n_past']}, {row['n_new']}", *(f"{row[name]:.1e}" for name in list(row)[2:])]
+        for row in sdpa
+    ],
+)
+keys = np.flatnonzero(visible_keys(4, 1, is_causal=True)[0]).tolist()
+assert keys == [0]
+print(f"4 cached, 1 new, is_causal=True: the query at position 4 reads keys {keys}")
+
+# %% [markdown]
+# ### 7.4 One position vector for all rows
+#
+# The batch of section 6.4 again, with its two requirements broken one at a time. What to notice:
+# the longest prompt has no padding, so it is right either way; a test with equal lengths finds
+# neither mistake.
+
+# %%
+right_how = padded(PADDING)
+RAGGED_MISTAKES = {
+    "one position vector for all rows": {**right_how, "positions": offset_positions},
+    "padding visible": {**right_how, "mask": offset_mask},
 }
-assert differences["top_left_mask"] < 1e-14 < 0.01 < differences["offset_mask"]
-for name, difference in differences.items():
-    print(f"is_causal=True against {name}: largest difference {difference:.1e}")
+broken_ragged = [ragged_row(variant, "float64", **how) for variant, how in RAGGED_MISTAKES.items()]
+for row in broken_ragged:
+    for n_pads, error in zip(PADDING, row["row_errors"], strict=True):
+        assert error > 0.1 if n_pads else error <= BOUND["float64"], row
+ragged = [*right_ragged, *broken_ragged]
+table(
+    ["variant, float64", *(f"prompt of {n}, {n_slots - n} pads" for n in PROMPTS)],
+    [
+        [row["variant"], *(f"{error:.3g}" for error in row["row_errors"])]
+        for row in ragged
+        if row["dtype"] == "float64"
+    ],
+)
+
+# %% [markdown]
+# The NumPy decoder takes `lengths` for the same thing, and agrees row by row:
+
+# %%
+padded_rows = [pad(text, (n, 0)) for text, n in zip(texts, PADDING, strict=True)]
+lengths = [text.shape[1] for text in texts]
+numpy_rows = kvproof.forward(double, torch.cat(padded_rows).numpy(), config, lengths=lengths)
+numpy_errors = [
+    np.abs(row[n:] - decoders["float64"](text)[0][0].numpy()).max()
+    for row, n, text in zip(numpy_rows, PADDING, texts, strict=True)
+]
+assert max(numpy_errors) <= BOUND["float64"]
+print("NumPy, left-padded, against PyTorch, row alone:", *(f"{e:.1e}" for e in numpy_errors))
 
 # %% [markdown]
 # ## 8 Counts, protocol and times
 #
-# ### 8.1 The five paths
+# ### 8.1 The nine paths
 #
 # Each path but the first consumes the same 16 tokens, known beforehand, behind a prefix that was
 # read before the clock starts, and returns the logits of each step.
@@ -722,9 +1045,16 @@ for name, difference in differences.items():
 # - `full_recompute_last_only` projects the last position only: the fair baseline.
 # - `cached_concat` feeds one token a step and concatenates.
 # - `cached_static` does the same in preallocated room.
+# - `cached_transformers` is the GPT-2 of section 6.3 with its `DynamicCache`, which concatenates.
+# - `numpy_concat` and `numpy_static` are `kvproof.decode` with two of its storages.
+# - `numpy_fast` is `kvproof.fast_decoder` in preallocated room: the same decoder, with all that
+#   doesn't depend on the tokens worked out beforehand.
+#
+# A cache that is changed in place goes back to the prefix at the beginning of each run.
 
 # %%
 PREFIXES, STEPS = (16, 64, 128, 256), 16
+RECOMPUTED = ("full_recompute", "full_recompute_last_only")
 
 
 def full_recompute(decoder, tokens, prefix, last_only=False):
@@ -736,18 +1066,63 @@ def full_recompute(decoder, tokens, prefix, last_only=False):
     return torch.cat(logits, dim=1), pairs
 
 
-def make_paths(decoder, prefix):
-    """The five paths behind a prefix, each a function that gives logits and K/V pairs."""
+def resume(step, tokens, cache, crop, join):
+    """A path that goes back to the prefix, then takes one step for each of `tokens`."""
+
+    def path():
+        nonlocal cache
+        cache, logits = crop(cache), []
+        for i in range(tokens.shape[1]):
+            step_logits, cache = step(tokens[:, i : i + 1], cache)
+            logits.append(step_logits)
+        return join(logits, 1), cache
+
+    return path
+
+
+def numpy_path(step, prompt, rest, **storage):
+    """Token by token through a decoder of kvproof."""
+    empty = kvproof.new_cache(config, dtype="float32", **storage)
+    _, cache = step(prompt.numpy(), empty)
+    prefix = prompt.shape[1]
+    return resume(step, rest.numpy(), cache, lambda cache: cache.crop(prefix), np.concatenate)
+
+
+def transformers_path(model, prompt, rest):
+    """Token by token through transformers' model with its `DynamicCache`."""
+    step, prefix = gpt2_step(model), prompt.shape[1]
+    _, cache = step(prompt, transformers.DynamicCache(config=model.config))
+
+    def crop(cache):
+        cache.crop(prefix - cache.get_seq_length())  # minus the number of tokens to drop
+        return cache
+
+    return resume(step, rest, cache, crop, torch.cat)
+
+
+def make_paths(dtype, prefix):
+    """The nine paths behind a prefix, each a function that gives logits and a cache."""
+    decoder, arrays = decoders[dtype], params[dtype]
     tokens = example(prefix + STEPS)
     prompt, rest = tokens[:, :prefix], tokens[:, prefix:]
-    _, concat = decoder(prompt)
-    _, static = decoder(prompt, static_cache(prefix + STEPS))
+    static = {"storage": "static", "capacity": prefix + STEPS}
+    fast = FastDecoder(arrays, config)
+    _, concat_pairs = decoder(prompt)
+    _, static_pairs = decoder(prompt, static_cache(prefix + STEPS))
+
+    def plain(tokens, cache):
+        return kvproof.decode(arrays, tokens, cache, config)
+
     return {
         "prefill": lambda: decoder(prompt),
         "full_recompute": lambda: full_recompute(decoder, tokens, prefix),
         "full_recompute_last_only": lambda: full_recompute(decoder, tokens, prefix, last_only=True),
-        "cached_concat": lambda: feed(decoder, rest, 1, concat),
-        "cached_static": lambda: feed(decoder, rest, 1, static),
+        "cached_concat": lambda: feed(decoder, rest, 1, concat_pairs),
+        "cached_static": lambda: feed(decoder, rest, 1, static_pairs),
+        "cached_transformers": transformers_path(gpt2s[dtype], prompt, rest),
+        "numpy_concat": numpy_path(plain, prompt, rest),
+        "numpy_static": numpy_path(plain, prompt, rest, **static),
+        "numpy_fast": numpy_path(fast.decode, prompt, rest, **static),
     }
 
 
@@ -765,15 +1140,23 @@ def make_paths(decoder, prefix):
 
 # %%
 @contextmanager
-def counting(decoder):
+def counting():
     """Count the positions that enter the first layer's Q/K/V projection and the unembedding."""
     counts = Counter()
 
     def count(name):
         return lambda _, arguments: counts.update({name: arguments[0].shape[:-1].numel()})
 
-    modules = {"projected": decoder.blocks[0].qkv, "unembedded": decoder.unembedding}
-    handles = [part.register_forward_pre_hook(count(name)) for name, part in modules.items()]
+    decoder, model = decoders["float32"], gpt2s["float32"]
+    counted = {
+        "projected": (decoder.blocks[0].qkv, model.transformer.h[0].attn.c_attn),
+        "unembedded": (decoder.unembedding, model.lm_head),
+    }
+    handles = [
+        module.register_forward_pre_hook(count(name))
+        for name, modules in counted.items()
+        for module in modules
+    ]
     try:
         yield counts
     finally:
@@ -781,9 +1164,15 @@ def counting(decoder):
             handle.remove()
 
 
-def kv_bytes_of(pairs):
-    """Bytes of the real K and V tensors."""
-    return sum(pair.k.nbytes + pair.v.nbytes for pair in pairs)
+def kv_bytes_of(cache):
+    """Bytes of the real K and V tensors, of whichever cache a path has."""
+    if isinstance(cache, KVCache):
+        pairs = cache.keys_values()
+    elif isinstance(cache, transformers.DynamicCache):
+        pairs = [(layer.keys, layer.values) for layer in cache.layers]
+    else:
+        pairs = [(pair.k, pair.v) for pair in cache]
+    return sum(k.nbytes + v.nbytes for k, v in pairs)
 
 
 def kv_bytes_formula(n_tokens, batch_size=1, itemsize=4):
@@ -793,17 +1182,19 @@ def kv_bytes_formula(n_tokens, batch_size=1, itemsize=4):
 
 def count_path(name, path, prefix):
     """Counts of one run of a path, with the formulas' values beside them."""
-    with counting(decoders["float32"]) as counts:
-        _, pairs = path()
+    with counting() as counts:
+        logits, cache = path()
+    if isinstance(cache, KVCache):  # NumPy has no hooks, but its caches count what they take in
+        counts.update(projected=cache.length - prefix, unembedded=logits.shape[1])
     recomputed = STEPS * prefix + STEPS * (STEPS + 1) // 2
-    formulas = {"prefill": prefix, "cached_concat": STEPS, "cached_static": STEPS}
+    formulas = {"prefill": prefix, **dict.fromkeys(RECOMPUTED, recomputed)}
     row = {
         "path": name,
         "prefix": prefix,
         "projected": counts["projected"],
-        "projected_formula": formulas.get(name, recomputed),
+        "projected_formula": formulas.get(name, STEPS),
         "unembedded": counts["unembedded"],
-        "kv_bytes": kv_bytes_of(pairs),
+        "kv_bytes": kv_bytes_of(cache),
         "kv_bytes_formula": kv_bytes_formula(prefix + (0 if name == "prefill" else STEPS)),
     }
     assert row["projected"] == row["projected_formula"], row
@@ -811,7 +1202,7 @@ def count_path(name, path, prefix):
     return row
 
 
-paths = {prefix: make_paths(decoders["float32"], prefix) for prefix in PREFIXES}
+paths = {prefix: make_paths("float32", prefix) for prefix in PREFIXES}
 counts = [
     count_path(name, path, prefix) for prefix in PREFIXES for name, path in paths[prefix].items()
 ]
@@ -838,7 +1229,7 @@ table(
 def path_error(name, path, prefix):
     """Largest logit error of a path; raises if it is more than rounding."""
     expected, _ = decoders["float32"](example(prefix + STEPS))
-    logits, _ = path()
+    logits = torch.as_tensor(path()[0])
     wanted = expected[:, :prefix] if name == "prefill" else expected[:, prefix:]
     assert logits.shape == wanted.shape, (name, logits.shape, wanted.shape)
     return check_logits(logits, wanted, "float32")
@@ -854,9 +1245,11 @@ print(f"largest logit error of {len(path_errors)} paths: {max(path_errors.values
 # %% [markdown]
 # ### 8.4 The clock
 #
-# One thread, float32, evaluation mode, inference mode. Each prefix has 3 rounds of warm-up and
+# One thread in PyTorch and one in NumPy's matrix products, float32, evaluation mode, inference
+# mode. Each prefix has 3 rounds of warm-up and
 # 15 of measurement; a round runs every path once, and the order moves on by one between rounds,
-# so that none is always measured first. All samples are kept.
+# so that none is always measured first. PyTorch, transformers and NumPy take turns in the same
+# rounds: what slows the machine down for a while slows all of them. All samples are kept.
 
 # %% tags=["timing"]
 WARMUPS, SAMPLES = 3, 15
@@ -881,7 +1274,7 @@ samples = {prefix: measure(paths[prefix]) for prefix in PREFIXES}
 # %% [markdown]
 # ## 9 Raw results, a table and a figure
 #
-# The samples go into `results/cpu_timing.json` with everything needed to judge them. Table and
+# The samples go into `results/cpu_timing.json` with everything needed to judge them. Tables and
 # figures below are made from that file, not from variables.
 
 # %% tags=["timing"]
@@ -897,7 +1290,7 @@ protocol = {
     "order": "every path once a round; the order is rotated by one path between rounds",
     "percentiles": "numpy.percentile, linear interpolation",
     "clock": "time.perf_counter_ns around one whole path, in milliseconds",
-    "kv_bytes": "K and V tensors of the path's last call; full recompute drops them each step",
+    "kv_bytes": "K and V in use after the path's last call; full recompute drops them each step",
 }
 
 
@@ -919,7 +1312,14 @@ results = {
     "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
     "environment": environment,
     "protocol": protocol,
-    "correctness": {"equivalence": equivalence, "broken": broken, "error_curve": curve},
+    "correctness": {
+        "equivalence": equivalence,
+        "transformers": others,
+        "ragged": ragged,
+        "broken": broken,
+        "sdpa": sdpa,
+        "error_curve": curve,
+    },
     "rows": [result_row(count) for count in counts],
 }
 with Path("results/cpu_timing.json").open("w") as file:
@@ -929,7 +1329,7 @@ with Path("results/cpu_timing.json").open("w") as file:
 # ### 9.1 Times
 #
 # Milliseconds for 16 tokens behind the prefix: p50 / p95, for `prefill` the p50. The ratios are
-# of the p50s; "last only : cached" is the fair one.
+# of the p50s; "last only : cached" is the fair one. First what a cache saves, in PyTorch alone.
 
 # %%
 stored = json.loads(Path("results/cpu_timing.json").read_text())
@@ -979,7 +1379,37 @@ display(
 )
 
 # %% [markdown]
-# **Read this with the table.**
+# Then the cached step alone, the same 16 tokens in other code. Each column computes the same
+# logits from the same weights, so the differences are the cost of getting to the arithmetic.
+
+# %%
+IN_OTHER_CODE = {
+    "PyTorch, concat": "cached_concat",
+    "transformers": "cached_transformers",
+    "NumPy, concat": "numpy_concat",
+    "NumPy, static": "numpy_static",
+    "NumPy, fast": "numpy_fast",
+}
+
+
+def other_row(prefix):
+    """One line of the second timing table."""
+    rows = [by_path[path, prefix] for path in IN_OTHER_CODE.values()]
+    first, *_, fast = (row["p50_ms"] for row in rows)
+    times = [f"{row['p50_ms']:.3f} / {row['p95_ms']:.3f}" for row in rows]
+    return [prefix, *times, f"{fast / first:.2f}"]
+
+
+table(
+    ["cached, prefix", *IN_OTHER_CODE, "fast : PyTorch"],
+    [other_row(prefix) for prefix in prefixes],
+)
+p50s = {name: by_path[path, prefixes[-1]]["p50_ms"] for name, path in IN_OTHER_CODE.items()}
+shares = [f"{name} {ms / p50s['PyTorch, concat']:.2f}" for name, ms in p50s.items()]
+print(f"behind {prefixes[-1]} tokens, PyTorch with concatenation = 1: {', '.join(shares[1:])}")
+
+# %% [markdown]
+# **Read this with the tables.**
 #
 # - `full_recompute` projects the vocabulary for every position of the prefix, which no sensible
 #   implementation does. `full_recompute_last_only` takes that handicap away; compare with it.
@@ -988,6 +1418,9 @@ display(
 # - Nothing here is a GPU speed-up, a time to first token, or a statement about any serving
 #   engine. The model is tiny, so the fixed cost of calling PyTorch weighs far more here than
 #   in a large one.
+# - For the same reason the second table doesn't rank libraries. transformers makes masks, checks
+#   arguments and serves hundreds of models; a step of this model is too small to hide that. In a
+#   large model the matrix products take nearly all of the time, in every column.
 # - The prefix is read before the clock starts. A user waits for `prefill` as well.
 # - Your machine will differ. The shape should survive: recompute grows with the prefix, the
 #   cached paths hardly do.
@@ -995,22 +1428,29 @@ display(
 # ### 9.2 All samples
 #
 # What to notice: on the log scale the cached paths stay level while both recomputes climb, and
-# the spread of a path's dots is the noise to hold any difference against.
+# the spread of a path's marks is the noise to hold any difference against.
 
 # %%
 RECOMPUTE, CACHED, PREFILL = "#0f8a68", "#2f73b7", "#57616e"
-STYLES = {  # colour, marker, filled
+WHAT_A_CACHE_SAVES = {  # path: colour, marker, filled
     "full_recompute": (RECOMPUTE, "o", True),
     "full_recompute_last_only": (RECOMPUTE, "o", False),
     "cached_concat": (CACHED, "^", True),
     "cached_static": (CACHED, "^", False),
     "prefill": (PREFILL, "x", True),
 }
+THE_CACHED_STEP = {
+    "cached_concat": (CACHED, "^", True),
+    "cached_transformers": (CACHED, "D", False),
+    "numpy_concat": (CACHED, "s", True),
+    "numpy_static": (CACHED, "s", False),
+    "numpy_fast": (CACHED, "+", True),
+}
 
 
-def draw_samples(axes, place, path):
+def draw_samples(axes, place, path, style):
     """The samples of one path, a strip for each prefix with a tick at its p50."""
-    colour, marker, filled = STYLES[path]
+    colour, marker, filled = style
     for group, prefix in enumerate(prefixes):
         row, centre = by_path[path, prefix], group + (place - 2) * 0.16
         axes.scatter(
@@ -1026,24 +1466,34 @@ def draw_samples(axes, place, path):
         axes.hlines(row["p50_ms"], centre - 0.07, centre + 0.07, color="black", zorder=3)
 
 
-figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
-for place, path in enumerate(STYLES):
-    draw_samples(axes, place, path)
-axes.set(yscale="log", ylabel="milliseconds", xlabel="tokens in the prefix")
-axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-axes.yaxis.set_major_formatter("{x:g}")
-axes.yaxis.set_minor_locator(NullLocator())
-axes.set_xticks(range(len(prefixes)), prefixes)
-axes.grid(axis="y", alpha=0.3)
-figure.legend(loc="outside upper center", ncols=3, frameon=False)
-longest = prefixes[-1]
-show(
-    figure,
-    "Strip plot of all samples on a log scale. Behind "
-    + f"{longest} tokens the median is "
-    + ", ".join(f"{by_path[name, longest]['p50_ms']:.1f} ms for {name}" for name in STYLES)
-    + ".",
-)
+def show_samples(styles):
+    """A strip plot of some of the paths."""
+    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+    for place, (path, style) in enumerate(styles.items()):
+        draw_samples(axes, place, path, style)
+    axes.set(yscale="log", ylabel="milliseconds", xlabel="tokens in the prefix")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(range(len(prefixes)), prefixes)
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    longest = prefixes[-1]
+    medians = [f"{by_path[name, longest]['p50_ms']:.1f} ms for {name}" for name in styles]
+    show(
+        figure,
+        f"Strip plot of samples on a log scale. Behind {longest} tokens the median is "
+        f"{', '.join(medians)}.",
+    )
+
+
+show_samples(WHAT_A_CACHE_SAVES)
+
+# %% [markdown]
+# The cached step in other code:
+
+# %%
+show_samples(THE_CACHED_STEP)
 
 # %% [markdown]
 # ### 9.3 The error of each position

@@ -26,7 +26,7 @@ from kvsite.notebook import NOTEBOOK, render_notebook
 from kvsite.paths import PY, ROOT, RUNTIME
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.stamps import STAMP
-from kvsite.timing import RESULTS, load_results, timing_figure, timing_rows
+from kvsite.timing import RESULTS, load_results, other_code_figure, timing_figure, timing_rows
 from kvsite.wasm import WASM
 
 SITE = ROOT / "site"
@@ -124,6 +124,7 @@ class Site:
             "results": results,
             "timings": timing_rows(results),
             "timing_figure": timing_figure(results),
+            "other_code_figure": other_code_figure(results),
             "diff": body_diff(
                 function_body(PY / "kvproof" / "decoder.py", "forward"),
                 function_body(PY / "kvproof" / "cached_decoder.py", "decode"),

@@ -1,6 +1,7 @@
-"""The notebook's CPU times for a page: rows of a table, and a figure of all samples.
+"""The notebook's CPU times for a page: rows of two tables, and a figure of all samples for each.
 
-Both are made from ``notebooks/results/cpu_timing.json`` at build time; ratios aren't stored.
+The first pair shows what a cache saves, the second the cached step in other code.  All are made
+from ``notebooks/results/cpu_timing.json`` at build time; ratios aren't stored.
 """
 
 import json
@@ -38,6 +39,12 @@ class TimingRow:
     """Full recompute that projects only the last position onto the vocabulary."""
     cached_concat: Times
     cached_static: Times
+    transformers: Times
+    """GPT-2 of transformers with its DynamicCache."""
+    numpy_concat: Times
+    numpy_static: Times
+    numpy_fast: Times
+    """kvproof.fast_decoder in preallocated memory."""
     kv_kib: float
     """Keys and values at the end, in units of 1024 bytes."""
 
@@ -50,6 +57,11 @@ class TimingRow:
     def last_only_over_cached(self) -> float:
         """The same against the fair baseline."""
         return self.last_only.p50_ms / self.cached_concat.p50_ms
+
+    @property
+    def fast_over_cached(self) -> float:
+        """NumPy's fast path in units of PyTorch's cached path, medians: below 1 is faster."""
+        return self.numpy_fast.p50_ms / self.cached_concat.p50_ms
 
 
 def load_results(path: Path = RESULTS) -> Results:
@@ -73,16 +85,20 @@ def _timing_row(results: Results, prefix: int) -> TimingRow:
         times["full_recompute_last_only"],
         times["cached_concat"],
         times["cached_static"],
+        times["cached_transformers"],
+        times["numpy_concat"],
+        times["numpy_static"],
+        times["numpy_fast"],
         rows["cached_concat"]["kv_bytes"] / 1024,
     )
 
 
-# --- Figure -------------------------------------------------------------------------------------
+# --- Figures ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Series:
-    """How one path is drawn: colour says recompute or cache, the mark which of the two."""
+    """How one path is drawn: colour says recompute or cache, the mark which one of them."""
 
     label: str
     css_class: str
@@ -92,13 +108,24 @@ class Series:
 
 CIRCLE = "M-3,0a3,3 0 1,0 6,0a3,3 0 1,0 -6,0z"
 TRIANGLE = "M0,-3.5L3.5,3L-3.5,3z"
+DIAMOND = "M0,-4L4,0L0,4L-4,0z"
+SQUARE = "M-2.8,-2.8H2.8V2.8H-2.8z"
 CROSS = "M-2.5,-2.5L2.5,2.5M-2.5,2.5L2.5,-2.5"
-SERIES = {
+PLUS = "M-3.5,0H3.5M0,-3.5V3.5"
+
+WHAT_A_CACHE_SAVES = {
     "full_recompute": Series("full recompute", "recompute solid", CIRCLE),
     "full_recompute_last_only": Series("full recompute, last only", "recompute", CIRCLE),
     "cached_concat": Series("cached, concatenated", "cached solid", TRIANGLE),
     "cached_static": Series("cached, preallocated", "cached", TRIANGLE),
     "prefill": Series("prefill", "prefill", CROSS),
+}
+IN_OTHER_CODE = {
+    "cached_concat": Series("PyTorch, concatenated", "cached solid", TRIANGLE),
+    "cached_transformers": Series("transformers", "cached", DIAMOND),
+    "numpy_concat": Series("NumPy, concatenated", "cached solid", SQUARE),
+    "numpy_static": Series("NumPy, preallocated", "cached", SQUARE),
+    "numpy_fast": Series("NumPy, fast", "cached", PLUS),
 }
 
 WIDTH, HEIGHT = 720, 380
@@ -140,27 +167,20 @@ class LogScale:
 
 
 def timing_figure(results: Results) -> str:
-    """All samples as an inline SVG: log milliseconds, a group for each prefix, a tick at p50."""
-    rows = results["rows"]
-    scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
+    """What a cache saves: the samples of PyTorch's paths as an inline SVG."""
+    title = f"CPU times of {results['protocol']['continuation_steps']} continuation tokens"
+    return _figure(results, "timing", title, describe(results), WHAT_A_CACHE_SAVES)
+
+
+def other_code_figure(results: Results) -> str:
+    """The cached step in other code: the samples of PyTorch, transformers and NumPy."""
     steps = results["protocol"]["continuation_steps"]
-    return "\n".join(
-        [
-            f'<svg class="timing-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-            'aria-labelledby="timing-title timing-desc" xmlns="http://www.w3.org/2000/svg">',
-            f'<title id="timing-title">CPU times of {steps} continuation tokens</title>',
-            f'<desc id="timing-desc">{escape(describe(results))}</desc>',
-            f"<style>{STYLE}</style>",
-            *_legend(),
-            *_axes(results["protocol"]["prefixes"], scale),
-            *(mark for row in rows for mark in _strip(row, results, scale)),
-            "</svg>",
-        ]
-    )
+    title = f"CPU times of {steps} cached steps in PyTorch, transformers and NumPy"
+    return _figure(results, "other-code", title, describe_other_code(results), IN_OTHER_CODE)
 
 
 def describe(results: Results) -> str:
-    """What the figure shows, in one sentence."""
+    """What the first figure shows, in one sentence."""
     first, *_, last = timing_rows(results)
     return (
         f"From {first.prefix} to {last.prefix} tokens of prefix, the median of full recompute "
@@ -170,8 +190,40 @@ def describe(results: Results) -> str:
     )
 
 
-def _legend() -> Iterator[str]:
-    for i, series in enumerate(SERIES.values()):
+def describe_other_code(results: Results) -> str:
+    """What the second figure shows, in one sentence."""
+    row = timing_rows(results)[-1]
+    return (
+        f"Behind {row.prefix} tokens the median is {row.cached_concat.p50_ms:.1f} ms for PyTorch, "
+        f"{row.transformers.p50_ms:.1f} ms for transformers, {row.numpy_concat.p50_ms:.1f} ms for "
+        f"NumPy with concatenation, {row.numpy_static.p50_ms:.1f} ms with preallocated memory, and "
+        f"{row.numpy_fast.p50_ms:.1f} ms for NumPy's fast path."
+    )
+
+
+def _figure(
+    results: Results, name: str, title: str, description: str, paths: dict[str, Series]
+) -> str:
+    """Log milliseconds, a group for each prefix, a strip for each path, a tick at its p50."""
+    rows = [row for row in results["rows"] if row["path"] in paths]
+    scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
+    return "\n".join(
+        [
+            f'<svg class="timing-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+            f'aria-labelledby="{name}-title {name}-desc" xmlns="http://www.w3.org/2000/svg">',
+            f'<title id="{name}-title">{title}</title>',
+            f'<desc id="{name}-desc">{escape(description)}</desc>',
+            f"<style>{STYLE}</style>",
+            *_legend(paths),
+            *_axes(results["protocol"]["prefixes"], scale),
+            *(mark for row in rows for mark in _strip(row, results, scale, paths)),
+            "</svg>",
+        ]
+    )
+
+
+def _legend(paths: dict[str, Series]) -> Iterator[str]:
+    for i, series in enumerate(paths.values()):
         x, y = LEFT + 8 + 225 * (i // 2), 14 + 20 * (i % 2)
         yield f'<path class="{series.css_class}" d="{series.mark}" transform="translate({x} {y})"/>'
         yield f'<text x="{x + 10}" y="{y + 4}">{escape(series.label)}</text>'
@@ -190,13 +242,15 @@ def _axes(prefixes: list[int], scale: LogScale) -> Iterator[str]:
     yield f'<text x="{LEFT - 6}" y="{TOP - 14}" text-anchor="end">ms</text>'
 
 
-def _strip(row: dict[str, Any], results: Results, scale: LogScale) -> Iterator[str]:
+def _strip(
+    row: dict[str, Any], results: Results, scale: LogScale, paths: dict[str, Series]
+) -> Iterator[str]:
     """The samples of one path behind one prefix, spread out in measured order."""
     prefixes, samples = results["protocol"]["prefixes"], row["samples_ms"]
-    series = SERIES[row["path"]]
-    slot = _group_width(prefixes) / (len(SERIES) + 1)
+    series = paths[row["path"]]
+    slot = _group_width(prefixes) / (len(paths) + 1)
     left = LEFT + _group_width(prefixes) * prefixes.index(row["prefix"])
-    left += slot * (list(SERIES).index(row["path"]) + 0.5)
+    left += slot * (list(paths).index(row["path"]) + 0.5)
     for i, ms in enumerate(samples):
         x = left + slot * (0.1 + 0.8 * i / len(samples))
         place = f"translate({x:.1f} {scale.y(ms):.1f})"

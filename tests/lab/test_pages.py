@@ -10,7 +10,7 @@ import pytest
 from kvlab.mask_lab import TEXT_MARKS, MaskLab
 from kvlab.session import Session
 from kvsite.pages import SITE, Site, default_state, in_words
-from kvsite.timing import load_results, timing_figure, timing_rows
+from kvsite.timing import load_results, other_code_figure, timing_figure, timing_rows
 
 
 def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
@@ -33,6 +33,7 @@ def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any])
         "results": results,
         "timings": timing_rows(results),
         "timing_figure": timing_figure(results),
+        "other_code_figure": other_code_figure(results),
         "diff": [],
         "cells": [],
     }

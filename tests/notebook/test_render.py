@@ -50,13 +50,13 @@ def test_numbered_headings_can_be_linked_to(page: Page) -> None:
     sections = [attributes["id"] for attributes in page.attributes("h2")]
     assert sections == [f"section-{i}" for i in range(1, 10)]
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert "section-8-2" in ids
+    assert {"section-6-4", "section-7-3", "section-8-2"} <= set(ids)
     assert len(ids) == len(set(ids))
 
 
 def test_every_image_has_a_text(page: Page) -> None:
     images = page.attributes("img")
-    assert len(images) == 3
+    assert len(images) == 5
     for image in images:
         assert len(image.get("alt") or "") > 60
         assert (image["src"] or "").startswith("data:image/svg+xml;base64,")

@@ -20,6 +20,10 @@ PATHS = {
     "full_recompute_last_only",
     "cached_concat",
     "cached_static",
+    "cached_transformers",
+    "numpy_concat",
+    "numpy_static",
+    "numpy_fast",
 }
 PREFIXES = (16, 64, 128, 256)
 
@@ -41,6 +45,9 @@ MUTATIONS: dict[str, Callable[[Results], Any]] = {
     "local time": lambda r: r.update(timestamp="2026-11-29T21:44:27+01:00"),
     "a host name": lambda r: r["environment"].update(host="my-laptop"),
     "two threads": lambda r: r["environment"].update(threads=2),
+    "two threads in NumPy": lambda r: r["environment"].update(blas_threads=2),
+    "no version of transformers": lambda r: r["environment"].pop("transformers"),
+    "another model": lambda r: r["protocol"]["model"].update(window=8),
     "another prefix": lambda r: r["protocol"]["prefixes"].append(512),
     "a missing row": lambda r: r["rows"].pop(),
     "an unknown path": lambda r: r["rows"][0].update(path="cached"),
@@ -55,6 +62,16 @@ MUTATIONS: dict[str, Callable[[Results], Any]] = {
     ),
     "a mistake that doesn't show": lambda r: r["correctness"]["broken"][0].update(
         max_logit_error=0.01
+    ),
+    "another GPT-2": lambda r: r["correctness"]["transformers"][0].update(max_logit_error=1e-3),
+    "a padded row that is wrong": lambda r: r["correctness"]["ragged"][0].update(
+        row_errors=[0.3, 0.0, 0.2]
+    ),
+    "padding that doesn't matter": lambda r: r["correctness"]["ragged"][-1].update(
+        row_errors=[0.0, 0.0, 0.0]
+    ),
+    "a flag that isn't top-left": lambda r: r["correctness"]["sdpa"][3].update(
+        flag_from_top_left=0.5
     ),
 }
 
@@ -112,6 +129,10 @@ def test_counts_behind_256_tokens(results: Results) -> None:
         "full_recompute_last_only": (4232, 16),
         "cached_concat": (16, 16),
         "cached_static": (16, 16),
+        "cached_transformers": (16, 16),
+        "numpy_concat": (16, 16),
+        "numpy_static": (16, 16),
+        "numpy_fast": (16, 16),
     }
     assert rows["cached_concat"]["kv_bytes"] == 278_528
 
@@ -119,8 +140,9 @@ def test_counts_behind_256_tokens(results: Results) -> None:
 def test_counts_equal_a_loop_over_the_calls(results: Results) -> None:
     for row in results["rows"]:
         prefix, contexts = row["prefix"], range(row["prefix"] + 1, row["prefix"] + 17)
-        expected = {"prefill": prefix, "cached_concat": 16, "cached_static": 16}
-        assert row["projected"] == expected.get(row["path"], sum(contexts))
+        recomputed = "recompute" in row["path"]
+        one_call = prefix if row["path"] == "prefill" else 16
+        assert row["projected"] == (sum(contexts) if recomputed else one_call)
         assert row["projected_formula"] == row["projected"]
 
 
@@ -133,6 +155,35 @@ def test_equivalence_covers_all_combinations_within_bounds(results: Results) -> 
         errors = [value for name, value in row.items() if name.startswith("max_")]
         assert len(errors) == 5
         assert max(errors) <= bounds[row["dtype"]]
+
+
+def test_transformers_covers_all_combinations_within_bounds(results: Results) -> None:
+    rows = {(r["dtype"], r["chunk"]): r for r in results["correctness"]["transformers"]}
+    assert set(rows) == {(dtype, n) for dtype in ("float32", "float64") for n in (1, 5, 24)}
+    for (dtype, _), row in rows.items():
+        bound = {"float32": 2e-6, "float64": 1e-14}[dtype]
+        assert max(row["max_logit_error"], row["max_kv_error"]) <= bound
+
+
+def test_padding_is_right_in_both_precisions_and_wrong_in_two_ways(results: Results) -> None:
+    rows = {(r["variant"], r["dtype"]): r["row_errors"] for r in results["correctness"]["ragged"]}
+    assert len(rows) == 4
+    assert max(rows["right", "float32"]) <= 2e-6
+    assert max(rows["right", "float64"]) <= 1e-14
+    for variant in ("one position vector for all rows", "padding visible"):
+        shortest, longest, middle = rows[variant, "float64"]
+        assert longest <= 1e-14, "the longest prompt has no padding"
+        assert min(shortest, middle) > 0.1
+
+
+def test_pytorchs_flag_differs_from_the_offset_mask_iff_there_is_a_history(
+    results: Results,
+) -> None:
+    rows = results["correctness"]["sdpa"]
+    assert [(r["n_past"], r["n_new"]) for r in rows][:4] == [(0, 4), (1, 1), (4, 1), (4, 2)]
+    for row in rows:
+        assert max(row["flag_from_top_left"], row["lower_right_from_offset"]) < 1e-14
+        assert (row["flag_from_offset"] > 0.1) == (row["n_past"] > 0)
 
 
 def test_no_machine_is_named(local_path: re.Pattern[str]) -> None:
@@ -172,6 +223,10 @@ def unsaid(results: Results) -> list[str]:
         "the cache is faster behind the longest prefix": all(
             ms[-1] < last_only[-1] for ms in cached
         ),
+        "transformers does more around a step": all(
+            theirs > ours
+            for theirs, ours in zip(medians(results, "cached_transformers"), cached[0], strict=True)
+        ),
     }
     return [claim for claim, holds in claims.items() if not holds]
 
@@ -193,3 +248,10 @@ def test_other_times_would_not(path: str, claim: str, results: Results) -> None:
     (row,) = (row for row in results["rows"] if (row["path"], row["prefix"]) == (path, 256))
     row["p50_ms"] *= 10
     assert claim in unsaid(results)
+
+
+def test_a_fast_transformers_would_not(results: Results) -> None:
+    for row in results["rows"]:
+        if row["path"] == "cached_transformers":
+            row["p50_ms"] /= 10
+    assert "transformers does more around a step" in unsaid(results)

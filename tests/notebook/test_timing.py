@@ -3,12 +3,42 @@
 import math
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from statistics import median
+from typing import Any
 
+import numpy as np
 import pytest
+from jinja2 import Environment, FileSystemLoader
 
-from kvsite.timing import LogScale, Results, timing_figure, timing_rows
+from kvsite.paths import ROOT
+from kvsite.timing import (
+    IN_OTHER_CODE,
+    WHAT_A_CACHE_SAVES,
+    LogScale,
+    Results,
+    load_results,
+    other_code_figure,
+    timing_figure,
+    timing_rows,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
+FIGURES = {
+    "what a cache saves": (timing_figure, list(WHAT_A_CACHE_SAVES)),
+    "other code": (other_code_figure, list(IN_OTHER_CODE)),
+}
+Figure = tuple[Callable[[Results], str], list[str]]
+
+
+@pytest.fixture(params=FIGURES)
+def figure_of(request: pytest.FixtureRequest) -> Figure:
+    """A figure, and the paths that it draws."""
+    return FIGURES[request.param]
+
+
+def drawn_rows(results: Results, paths: list[str]) -> list[dict[str, Any]]:
+    return [row for row in results["rows"] if row["path"] in paths]
 
 
 def marks(figure: str, css_class: str) -> list[ET.Element]:
@@ -29,31 +59,53 @@ def test_rows_hold_the_stored_figures(results: Results) -> None:
         assert row.prefill.p50_ms == stored["prefill", row.prefix]["p50_ms"]
         assert row.full_over_cached == full["p50_ms"] / cached["p50_ms"]
         assert row.last_only_over_cached == fair["p50_ms"] / cached["p50_ms"]
+        others = {
+            "cached_transformers": row.transformers,
+            "numpy_concat": row.numpy_concat,
+            "numpy_static": row.numpy_static,
+            "numpy_fast": row.numpy_fast,
+        }
+        for path, times in others.items():
+            found = stored[path, row.prefix]
+            assert (times.p50_ms, times.p95_ms) == (found["p50_ms"], found["p95_ms"])
+        assert row.fast_over_cached == row.numpy_fast.p50_ms / cached["p50_ms"]
     assert [row.kv_kib for row in rows] == [32, 80, 144, 272]
 
 
-def test_a_missing_path_is_an_error(results: Results) -> None:
-    results["rows"] = [row for row in results["rows"] if row["path"] != "cached_static"]
-    with pytest.raises(KeyError, match="cached_static"):
+@pytest.mark.parametrize("path", ["cached_static", "numpy_fast"])
+def test_a_missing_path_is_an_error(path: str, results: Results) -> None:
+    results["rows"] = [row for row in results["rows"] if row["path"] != path]
+    with pytest.raises(KeyError, match=path):
         timing_rows(results)
 
 
+def test_every_path_is_in_a_figure_and_each_mark_means_one_path(results: Results) -> None:
+    assert {*WHAT_A_CACHE_SAVES, *IN_OTHER_CODE} == {row["path"] for row in results["rows"]}
+    for paths in (WHAT_A_CACHE_SAVES, IN_OTHER_CODE):
+        looks = [(series.mark, "solid" in series.css_class) for series in paths.values()]
+        assert len(set(looks)) == len(looks) == 5
+
+
 def test_the_figure_has_a_mark_for_each_sample_and_a_tick_for_each_median(
-    results: Results,
+    figure_of: Figure, results: Results
 ) -> None:
-    figure = timing_figure(results)
-    assert len(marks(figure, "sample")) == sum(len(r["samples_ms"]) for r in results["rows"]) == 300
+    draw, paths = figure_of
+    figure = draw(results)
+    samples = [row["samples_ms"] for row in drawn_rows(results, paths)]
+    assert len(marks(figure, "sample")) == sum(map(len, samples)) == 300
     assert len(marks(figure, "p50")) == 20
 
 
-def test_a_dropped_sample_drops_a_mark(results: Results) -> None:
-    results["rows"][3]["samples_ms"].pop()
-    assert len(marks(timing_figure(results), "sample")) == 299
+def test_a_dropped_sample_drops_a_mark(figure_of: Figure, results: Results) -> None:
+    draw, paths = figure_of
+    drawn_rows(results, paths)[-1]["samples_ms"].pop()
+    assert len(marks(draw(results), "sample")) == 299
 
 
-def test_marks_stand_where_their_samples_say(results: Results) -> None:
+def test_marks_stand_where_their_samples_say(figure_of: Figure, results: Results) -> None:
     """Read the milliseconds back from the drawing, by the labelled ticks alone."""
-    figure = timing_figure(results)
+    draw, paths = figure_of
+    figure = draw(results)
     texts = [t for t in ET.fromstring(figure).iter(f"{SVG}text") if t.get("text-anchor") == "end"]
     ticks = [(float(t.text or ""), float(t.get("y", ""))) for t in texts if t.text != "ms"]
     (low, y_low), (high, y_high) = ticks[0], ticks[-1]
@@ -63,12 +115,13 @@ def test_marks_stand_where_their_samples_say(results: Results) -> None:
         assert place
         share = (float(place[1]) - (y_low - 4)) / (y_high - y_low)  # labels stand 4 units lower
         drawn.append(low * math.exp(share * math.log(high / low)))
-    samples = [ms for row in results["rows"] for ms in row["samples_ms"]]
+    samples = [ms for row in drawn_rows(results, paths) for ms in row["samples_ms"]]
     assert drawn == pytest.approx(samples, rel=5e-3)
 
 
-def test_the_figure_is_named_and_described(results: Results) -> None:
-    figure = ET.fromstring(timing_figure(results))
+def test_the_figures_are_named_and_described(figure_of: Figure, results: Results) -> None:
+    draw, _ = figure_of
+    figure = ET.fromstring(draw(results))
     title, description = figure.find(f"{SVG}title"), figure.find(f"{SVG}desc")
     assert title is not None
     assert description is not None
@@ -77,9 +130,18 @@ def test_the_figure_is_named_and_described(results: Results) -> None:
     assert f"{cached:.1f} ms" in (description.text or "")
 
 
-def test_the_figures_title_counts_the_stored_steps(results: Results) -> None:
+def test_two_figures_on_a_page_share_no_id(results: Results) -> None:
+    figures = [ET.fromstring(draw(results)) for draw, _ in FIGURES.values()]
+    ids = [
+        element.get("id") for figure in figures for element in figure.iter() if element.get("id")
+    ]
+    assert len(ids) == len(set(ids)) == 4
+
+
+def test_the_figures_titles_count_the_stored_steps(results: Results) -> None:
     results["protocol"]["continuation_steps"] = 9
     assert "CPU times of 9 continuation tokens" in timing_figure(results)
+    assert "CPU times of 9 cached steps" in other_code_figure(results)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +155,48 @@ def test_the_figures_title_counts_the_stored_steps(results: Results) -> None:
 )
 def test_the_ticks_enclose_the_samples(samples: list[float], ticks: list[float]) -> None:
     assert LogScale.around(samples).ticks == pytest.approx(ticks)
+
+
+# --- The page's tables --------------------------------------------------------------------------
+
+
+def page_table(results: Results, css_class: str) -> list[list[str]]:
+    """The cells of one table of the page's part, as texts."""
+    templates = Environment(loader=FileSystemLoader(ROOT / "site" / "templates"), autoescape=True)
+    html = templates.get_template("timings.html.j2").render(
+        results=results, timings=timing_rows(results), timing_figure="", other_code_figure=""
+    )
+    table = re.search(rf'<table class="{css_class}">.*?</table>', html, re.DOTALL)
+    assert table
+    rows = ET.fromstring(table[0]).findall("tbody/tr")
+    return [[" ".join("".join(cell.itertext()).split()) for cell in row] for row in rows]
+
+
+def from_samples(results: Results, paths: list[str], prefix: int) -> list[str]:
+    """ "p50 / p95" of each path, from the raw samples alone."""
+    samples = {row["path"]: row["samples_ms"] for row in results["rows"] if row["prefix"] == prefix}
+    return [f"{median(samples[p]):.2f} / {np.percentile(samples[p], 95):.2f}" for p in paths]
+
+
+def test_the_table_of_other_code_equals_the_stored_samples(results: Results) -> None:
+    for prefix, row in zip((16, 64, 128, 256), page_table(results, "other-code"), strict=True):
+        name, *times, ratio = row
+        assert name == str(prefix)
+        assert times == from_samples(results, list(IN_OTHER_CODE), prefix)
+        fast, cached = (
+            median(r["samples_ms"])
+            for path in ("numpy_fast", "cached_concat")
+            for r in results["rows"]
+            if (r["path"], r["prefix"]) == (path, prefix)
+        )
+        assert ratio == f"{fast / cached:.2f}"
+
+
+def test_exchanged_columns_would_show(results: Results) -> None:
+    for row in results["rows"]:
+        if row["path"].startswith("numpy_"):
+            row["path"] = {"numpy_concat": "numpy_static", "numpy_static": "numpy_concat"}.get(
+                row["path"], row["path"]
+            )
+    shown = page_table(results, "other-code")[0][1:-1]
+    assert shown != from_samples(load_results(), list(IN_OTHER_CODE), 16)
