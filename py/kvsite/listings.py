@@ -62,12 +62,17 @@ def function_body(file: Path, name: str) -> list[str]:
 
 def without_docstring(node: ast.FunctionDef | ast.ClassDef, source: str) -> list[str]:
     """The lines of a function or class in ``source``, decorators included, docstring left out."""
-    lines = source.splitlines()
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    lines, first = source.splitlines(), first_line(node) - 1
     if ast.get_docstring(node) is None:
-        return lines[first - 1 : node.end_lineno]
+        return lines[first : node.end_lineno]
     docstring = node.body[0]
-    return lines[first - 1 : docstring.lineno - 1] + lines[docstring.end_lineno : node.end_lineno]
+    return lines[first : docstring.lineno - 1] + lines[docstring.end_lineno : node.end_lineno]
+
+
+def first_line(node: ast.stmt) -> int:
+    """The number of a statement's first line, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])
 
 
 def highlight_python(source: str) -> str:

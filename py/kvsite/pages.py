@@ -19,6 +19,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 
 from kvlab.cells import load_cells
 from kvlab.palette import DARK, LIGHT
+from kvsite.api import public_modules
 from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES, LOCK
 from kvsite.listings import body_diff, function_body, highlight_python
@@ -55,6 +56,7 @@ class Site:
         self._add_assets()
         self._add_downloads()
         self._write_index()
+        self._write_api()
         self._write_notebook()
         self._write_not_found()
         (self._folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
@@ -143,6 +145,13 @@ class Site:
             initial=lab["initial"],
             config=self._config(),
         )
+
+    def _write_api(self) -> None:
+        modules = public_modules()
+        n_names = sum(len(module.entries) for module in modules)
+        source = (SITE / "pages" / "en" / "api.md").read_text()
+        front, content = self.markdown(source, {"modules": modules, "n_names": n_names})
+        self._write_page("api.html", **front, content=Markup(content))
 
     def markdown(self, source: str, context: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Front matter and HTML of a page.

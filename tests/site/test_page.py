@@ -21,7 +21,7 @@ from kvproof import offset_mask, top_left_mask
 from kvsite.paths import DIST, NODE_MODULES, PY, ROOT
 from kvsite.serve import Handler, start_server
 
-PAGES = ["index.html", "notebook.html", "404.html"]
+PAGES = ["index.html", "notebook.html", "api.html", "404.html"]
 RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
 
 pages = pytest.mark.parametrize("name", PAGES)
@@ -267,7 +267,7 @@ def test_a_phone_asks_before_it_loads_python(open_page: OpenPage, site_url: str)
     expect_no_sideways_scrolling(page)
 
 
-@pytest.mark.parametrize("name", ["notebook.html", "404.html"])
+@pytest.mark.parametrize("name", PAGES[1:])
 def test_other_pages_fit_a_phone(open_page: OpenPage, site_url: str, name: str) -> None:
     page = open_page(viewport={"width": 320, "height": 640})
     page.goto(site_url + name)
@@ -319,7 +319,7 @@ def test_a_failed_lab_is_accessible(open_page: OpenPage, site_url: str, scheme: 
 
 
 @schemes
-@pytest.mark.parametrize("name", ["notebook.html", "404.html"])
+@pytest.mark.parametrize("name", PAGES[1:])
 def test_other_pages_are_accessible(
     open_page: OpenPage, site_url: str, name: str, scheme: Any
 ) -> None:
