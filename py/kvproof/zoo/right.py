@@ -1,0 +1,266 @@
+"""The right decoder with the whole contract of the checker: specimens break it in one place.
+
+A class around the core, on any configuration and storage.  A subclass is a small injection: it
+overrides what a call reads (``empty``, ``mask``, ``positions``), an operation, or it has a method
+with the name of a function that the core's ``decode`` calls, which is then called instead.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import FunctionType, SimpleNamespace
+from typing import Any, ClassVar, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kvproof import layers
+from kvproof.cache import CacheShape, KVCache, RollingCache, StaleCacheError, Storage, new_cache
+from kvproof.cache.in_place import InPlaceCache
+from kvproof.cached_decoder import decode
+from kvproof.config import DecoderConfig
+from kvproof.decoder import forward
+from kvproof.masks import BoolArray, IntArray, offset_mask, offset_positions
+from kvproof.params import FloatArray, Params, init_params
+
+LEARNED = DecoderConfig(
+    width=32, n_heads=4, n_kv_heads=2, vocab_size=23, mlp_width=64, max_positions=48
+)
+"""Two layers, 4 query heads on 2 of keys and values: small, and nothing is equal by accident."""
+ROPE = replace(LEARNED, positions="rope")
+ALIBI = replace(LEARNED, positions="alibi")
+WINDOW = 4
+"""Of the specimens with a window; their texts are longer."""
+BLOCK_SIZE = 4
+
+CONTRAST = 3.0
+"""The weights are drawn for training and then scaled: small ones give flat attention, in which a
+wrong position or a forgotten key hardly shows in the logits."""
+
+HOOKS = (
+    "visible_keys",
+    "embed",
+    "rotation",
+    "rotate",
+    "alibi",
+    "scaled_dot_product_attention",
+    "unembed",
+)
+"""Functions of the core that a subclass replaces by having a method of that name."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RightDecoder:
+    """``full`` and ``step`` of the core, with everything that the contract leaves optional.
+
+    ``lengths`` goes with the first chunk only.  Of a storage that writes in place, a cache that
+    ``step``, ``crop`` or ``reorder`` has been given is spent (``keeps_old`` is False) and says so
+    when it is used; ``fork`` gives an independent one.  ``crop`` beyond the length raises
+    ValueError, and NotImplementedError where a ring has overwritten what it would need.
+
+    Args:
+        seed: of the parameters.
+        config: with a vocabulary; None: that of the class.
+        storage: see ``new_cache``; None: that of the class.
+        dtype: "float32" or "float64".
+        contrast: what the weight matrices are multiplied by.
+
+    Raises:
+        ValueError: the configuration has no vocabulary, or doesn't suit the storage.
+    """
+
+    config: DecoderConfig = LEARNED
+    storage: Storage = "concat"
+    changes_full: ClassVar[bool] = False
+    """Whether the hooks go for ``full`` as well."""
+    supports_padding: ClassVar[bool] = True
+    longest: ClassVar[int | None] = None
+    """Less than ``max_positions`` in a specimen that counts too far and shall not crash."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        config: DecoderConfig | None = None,
+        storage: Storage | None = None,
+        dtype: str = "float64",
+        contrast: float = CONTRAST,
+    ) -> None:
+        self.config = self.config if config is None else config
+        self.storage = self.storage if storage is None else storage
+        if self.config.vocab_size is None:
+            raise ValueError("the contract's decoders read token IDs: vocab_size must not be None")
+        self.vocab_size = self.config.vocab_size
+        self.params = sharpened(init_params(self.config, seed, dtype), contrast)
+        hooks = {name: getattr(self, name) for name in HOOKS if hasattr(self, name)}
+        self._decode = with_hooks(decode, hooks)
+        self._forward = with_hooks(forward, hooks if self.changes_full else {})
+        self.reset()
+        self.keeps_old = not isinstance(self.empty(1), InPlaceCache)
+
+    @property
+    def max_length(self) -> int:
+        """The longest sequence that ``full`` and a cache take."""
+        return self.config.max_positions if self.longest is None else self.longest
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that a query sees, itself included; None: all."""
+        return self.config.window
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens of a block of a paged cache."""
+        return BLOCK_SIZE if self.storage == "paged" else None
+
+    @property
+    def capacity(self) -> int | None:
+        """Slots before the cache lets go of a token or refuses one."""
+        if self.storage == "rolling" and self.config.window is not None:
+            return self.config.window + self.config.n_sinks
+        return self.config.max_positions if self.storage == "static" else None
+
+    @property
+    def quantized(self) -> bool:
+        """Whether the cache rounds keys and values on purpose."""
+        return self.storage == "int8"
+
+    def full(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> FloatArray:
+        """Logits (B, T, V) of all tokens, without a cache."""
+        return self._forward(self.params, tokens, self.config, lengths)
+
+    def step(
+        self, tokens: ArrayLike, cache: Any = None, lengths: ArrayLike | None = None
+    ) -> tuple[FloatArray, Any]:
+        """Logits (B, C, V) of the new tokens, and the cache to go on with.
+
+        Raises:
+            ValueError: as ``decode``, or lengths for a chunk that isn't the first.
+        """
+        chunk = layers.check_tokens(tokens, self.config, self.params.dtype)
+        if cache is None:
+            cache = self.empty(len(chunk))
+        elif lengths is not None:
+            raise ValueError("lengths go with the first chunk: padding can't follow real tokens")
+
+        def padding(n_new: int) -> IntArray:
+            return cache.padding if lengths is None else n_new - np.asarray(lengths)
+
+        with np.errstate(invalid="ignore"):  # a mask that hides all gives NaN, as elsewhere
+            return self._decode(
+                self.params,
+                chunk,
+                cache,
+                self.config,
+                lambda _, n_new: self.mask(cache, n_new, padding(n_new)),
+                lengths,
+                lambda _, n_new: self.positions(cache, n_new, padding(n_new)),
+            )
+
+    def mask(self, cache: Any, n_new: int, padding: IntArray) -> BoolArray:
+        """Which slots each new token sees, bool (C, P + C)."""
+        return offset_mask(cache.length, n_new)
+
+    def positions(self, cache: Any, n_new: int, padding: IntArray) -> IntArray:
+        """The slots of the new tokens, (C,) or (B, C); ``padding`` is taken off later."""
+        return offset_positions(cache.length, n_new)
+
+    @property
+    def _shape(self) -> CacheShape:
+        config = self.config
+        return CacheShape(config.n_layers, 1, config.n_kv_heads, config.head_dim, self.params.dtype)
+
+    def shape(self, batch_size: int) -> CacheShape:
+        """What a cache for so many rows has to hold."""
+        return replace(self._shape, batch_size=batch_size)
+
+    def empty(self, batch_size: int) -> KVCache:
+        """A cache without tokens."""
+        # A pool must also hold what forks and additional beams write.
+        capacity = 4 * self.config.max_positions if self.storage == "paged" else None
+        dtype = self.params.dtype
+        return new_cache(self.config, batch_size, dtype, self.storage, capacity, BLOCK_SIZE)
+
+    def length(self, cache: Any) -> int:
+        """Slots that the cache has taken in, padding included."""
+        length: int = cache.length
+        return length
+
+    def keys_values(self, cache: Any) -> list[tuple[FloatArray, FloatArray]]:
+        """Copies of (K, V) of each layer, (B, H_kv, S, D) in the order of positions.
+
+        A ring gives what it holds, newest last, with zeros in front in rows that hold less.
+        """
+        slots = cache.key_slots(0)  # (1 or B, S), -1 for none
+        n_kept = int((slots >= 0).sum(axis=1).max())
+        order = np.argsort(slots, axis=1, kind="stable")[:, slots.shape[1] - n_kept :]
+        is_token = np.take_along_axis(slots, order, axis=1)[:, None, :, None] >= 0
+        order = order[:, None, :, None]
+
+        def in_order(array: FloatArray) -> FloatArray:
+            return np.where(is_token, np.take_along_axis(array, order, axis=2), 0)
+
+        return [(in_order(k), in_order(v)) for k, v in cache.keys_values()]
+
+    def crop(self, cache: Any, length: int) -> Any:
+        """A cache of the first ``length`` slots."""
+        try:
+            return cache.crop(length)
+        except StaleCacheError:
+            raise
+        except ValueError as error:
+            if isinstance(cache, RollingCache) and 0 <= length <= cache.length:
+                raise NotImplementedError(str(error)) from None
+            raise
+
+    def reorder(self, cache: Any, rows: Sequence[int]) -> Any:
+        """A cache of these rows, any number of them."""
+        return cache.reorder(rows)
+
+    def fork(self, cache: Any) -> Any:
+        """A second, independent cache with the same content."""
+        return cache.fork()
+
+    def reset(self) -> None:
+        """Back to the first state.  Nothing outlives a request here: there is no other."""
+
+
+def sharpened(params: Params, contrast: float) -> Params:
+    """The same parameters with all weight matrices multiplied by ``contrast``."""
+
+    def scaled(part: Any) -> Any:
+        weights = {name: a * contrast for name, a in vars(part).items() if name.startswith("w_")}
+        return replace(
+            part, **{name: array.astype(params.dtype) for name, array in weights.items()}
+        )
+
+    blocks = tuple(
+        replace(
+            block,
+            attention=scaled(block.attention),
+            mlp=None if block.mlp is None else scaled(block.mlp),
+        )
+        for block in params.blocks
+    )
+    return replace(params, blocks=blocks)
+
+
+def with_hooks(function: F, hooks: Mapping[str, Callable[..., Any]]) -> F:
+    """``function`` of the core with some of the functions that it calls replaced.
+
+    A second function with the same code and other globals: the core itself stays as it is, so
+    right and broken decoders can run side by side.
+    """
+    if not hooks:
+        return function
+    original = cast(FunctionType, function)
+    names = dict(original.__globals__)
+    names |= {name: hook for name, hook in hooks.items() if name in names}
+    names["layers"] = SimpleNamespace(**{**vars(layers), **hooks})
+    copy = FunctionType(original.__code__, names, original.__name__, original.__defaults__)
+    return cast(F, copy)
+
+
+def random_text(decoder: RightDecoder, n_tokens: int, seed: int, n_rows: int = 1) -> NDArray[Any]:
+    """Token IDs (n_rows, n_tokens), uniform."""
+    rng = np.random.default_rng([seed, n_rows, n_tokens])
+    return rng.integers(decoder.vocab_size, size=(n_rows, n_tokens))

@@ -1,0 +1,97 @@
+"""What a specimen of the zoo is, and the list that all of them are entered in."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kvproof.zoo.right import RightDecoder
+
+KINDS = (
+    "POS-RESET",
+    "POS-DRIFT",
+    "POS-PERROW",
+    "ROPE-FRAME",
+    "ROPE-LEN",
+    "BIAS-LEN",
+    "MASK-TOPLEFT",
+    "MASK-SKIPPED",
+    "SELF-READ",
+    "SLOT-WRITE",
+    "SLOT-STALE",
+    "WINDOW-OBO",
+    "WINDOW-PHASE",
+    "RING-ORDER",
+    "PAD-MASK",
+    "MASK-VALUE",
+    "LAYER-MIX",
+    "HEAD-MAP",
+    "KV-LAYOUT",
+    "ROW-PERM",
+    "ALIAS",
+    "ROLLBACK",
+    "DUP-APPEND",
+    "PAGE-MAP",
+    "REUSE-KEY",
+    "QUANT-SCALE",
+    "LOGIT-SHIFT",
+)
+"""The taxonomy: all kinds of cache bugs that were found in public reports."""
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A decoder that is broken in one place, in a way that somebody has published."""
+
+    name: str
+    kind: str
+    """One of ``KINDS``."""
+    story: str
+    """What the code does wrong, and why people write it."""
+    report: str
+    """The public reports it stands for, as owner/repository#number."""
+    smallest: str
+    """The smallest way to use it that shows the bug."""
+    make: Callable[..., RightDecoder]
+    """``make(seed=0)``: a new decoder of that seed's parameters."""
+    trigger: str
+    """The scenario (a name of ``scenarios.SCENARIOS``) that shows it."""
+    harmless: tuple[str, ...]
+    """Scenarios in which it computes what the right decoder computes."""
+    right: Callable[..., RightDecoder]
+    """``right(seed=0)``: what it should have been, with the same parameters."""
+    gold: str = ""
+    """What no comparison of ``full`` with ``step`` can tell, where there is such a thing."""
+
+
+REGISTRY: dict[str, Specimen] = {}
+"""All specimens, in the order in which their modules are imported."""
+
+D = TypeVar("D", bound=type[RightDecoder])
+
+
+def broken(
+    name: str,
+    kind: str,
+    report: str,
+    smallest: str,
+    trigger: str,
+    harmless: tuple[str, ...] = (),
+    right: Callable[..., RightDecoder] | None = None,
+    gold: str = "",
+) -> Callable[[D], D]:
+    """Enter a class of decoders in the zoo; its docstring is the story."""
+    if kind not in KINDS or name in REGISTRY:
+        raise ValueError(f"{kind!r} is no kind of the taxonomy, or the name {name!r} is taken")
+
+    def entered(decoder: D) -> D:
+        def default(seed: int = 0) -> RightDecoder:
+            return RightDecoder(seed, decoder.config, decoder.storage)
+
+        story = " ".join(inspect.cleandoc(decoder.__doc__ or "").split())
+        REGISTRY[name] = Specimen(
+            name, kind, story, report, smallest, decoder, trigger, harmless, right or default, gold
+        )
+        return decoder
+
+    return entered
