@@ -1,0 +1,173 @@
+"""What a specimen's bug looks like from outside, and which habits of testing don't see it.
+
+All numbers are computed here and now; nothing is stored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import median
+
+import numpy as np
+
+from kvproof.zoo.right import RightDecoder
+from kvproof.zoo.scenarios import SCENARIOS, Logits
+from kvproof.zoo.specimen import REGISTRY, Specimen
+
+SEEN = 1e-9
+"""In float64 the logits of a right cache are within about 1e-13; a bug is beyond this."""
+
+COLUMNS = ("one shot", "ones", "prefill, then ones", "ragged")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of one specimen; errors are medians over the seeds of the largest difference in a logit."""
+
+    name: str
+    kind: str
+    errors: dict[str, float]
+    """Of four chunkings, with one row."""
+    trigger: str
+    trigger_error: float
+    argmax: float
+    """Share of the seeds in which the trigger changes any argmax at all."""
+    argmax_last: float
+    """The same, of the last call's last position alone."""
+    blind: tuple[str, ...]
+    """Habits of testing that don't see the bug with any of the seeds."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One scenario on the broken and on the right decoder."""
+
+    error: float
+    """Largest difference of a logit; inf where shapes differ, one raises or is NaN."""
+    argmax: bool
+    """Whether an argmax differs."""
+    last: bool
+    """Whether it does at the end."""
+
+
+SAME = Outcome(0.0, False, False)
+
+
+def run(decoder: RightDecoder, name: str, seed: int, n_rows: int) -> Logits | str:
+    """The logits of a scenario; a sentence if the decoder raises."""
+    try:
+        return SCENARIOS[name].run(decoder, seed, n_rows)
+    except NotImplementedError:
+        return "unsupported"
+    except (ValueError, IndexError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def outcome(specimen: Specimen, name: str, seed: int, n_rows: int | None = None) -> Outcome:
+    """Hold a specimen against what it should have been.
+
+    Args:
+        specimen: of the zoo.
+        name: of a scenario.
+        seed: of the parameters and of the text.
+        n_rows: rows of the batch; None: as the scenario has them.
+
+    Raises:
+        ValueError: there is no such scenario.
+    """
+    if name not in SCENARIOS:
+        raise ValueError(f"scenario must be one of {', '.join(SCENARIOS)}, got {name!r}")
+    n_rows = SCENARIOS[name].n_rows if n_rows is None else n_rows
+    actual = run(specimen.make(seed), name, seed, n_rows)
+    expected = _expected(specimen, name, seed, n_rows)
+    if "unsupported" in (actual, expected):
+        return SAME
+    return compare(actual, expected)
+
+
+@lru_cache(maxsize=4096)
+def _expected(specimen: Specimen, name: str, seed: int, n_rows: int) -> Logits | str:
+    return run(specimen.right(seed), name, seed, n_rows)
+
+
+def compare(actual: Logits | str, expected: Logits | str) -> Outcome:
+    """Largest difference, and whether an argmax differs."""
+    if isinstance(actual, str) or isinstance(expected, str):
+        return SAME if actual == expected else Outcome(np.inf, True, True)
+    if [a.shape for a in actual] != [e.shape for e in expected]:
+        return Outcome(np.inf, True, True)
+    differences = [np.abs(a - e).max() for a, e in zip(actual, expected, strict=True)]
+    error = float(np.max(differences))  # a NaN stays
+    changed = [a.argmax(-1) != e.argmax(-1) for a, e in zip(actual, expected, strict=True)]
+    last = changed[-1][..., -1].any()
+    any_changed = any(array.any() for array in changed)
+    return Outcome(np.inf if np.isnan(error) else error, any_changed, bool(last))
+
+
+def facts(specimen: Specimen, seeds: Sequence[int] = (0, 1, 2)) -> Facts:
+    """Measure a specimen with these seeds.
+
+    Raises:
+        ValueError: no seeds.
+    """
+    if not seeds:
+        raise ValueError("facts need at least one seed")
+
+    def error(name: str, n_rows: int | None = None) -> float:
+        return median(outcome(specimen, name, seed, n_rows).error for seed in seeds)
+
+    triggers = [outcome(specimen, specimen.trigger, seed) for seed in seeds]
+    argmax = float(np.mean([trigger.argmax for trigger in triggers]))
+    last = float(np.mean([trigger.last for trigger in triggers]))
+    return Facts(
+        specimen.name,
+        specimen.kind,
+        {name: error(name) for name in COLUMNS},
+        specimen.trigger,
+        median(trigger.error for trigger in triggers),
+        argmax,
+        last,
+        _blind(specimen, seeds[0], argmax, last),
+    )
+
+
+def _blind(specimen: Specimen, seed: int, argmax: float, last: float) -> tuple[str, ...]:
+    """A habit is blind if nothing that it allows shows a difference."""
+
+    def sees(names: Sequence[str], n_rows: int | None = None) -> bool:
+        return any(outcome(specimen, name, seed, n_rows).error > SEEN for name in names)
+
+    names = sorted(SCENARIOS, key=lambda name: name != specimen.trigger)  # the quickest answer
+    first = [name for name in names if SCENARIOS[name].n_requests == 1]
+    habits = {
+        "argmax": argmax > 0,
+        "last argmax": last > 0,
+        "C = 1": sees(["ones"]),
+        "one shot": sees(["one shot"]),
+        "B = 1": sees(names, n_rows=1),
+        "first use": sees(first),
+    }
+    return tuple(habit for habit, is_seen in habits.items() if not is_seen)
+
+
+def table(seeds: Sequence[int] = (0, 1, 2)) -> str:
+    """All specimens as text, a line each; takes some seconds."""
+    from kvproof.zoo.specimen import KINDS
+
+    rows = [facts(specimen, seeds) for specimen in REGISTRY.values()]
+    rows.sort(key=lambda row: KINDS.index(row.kind))
+    head = f"{'specimen':<24}{'one shot':>9}{'ones':>9}{'6, ones':>9}{'ragged':>9}{'trigger':>9}"
+    lines = [f"{head}{'argmax':>8}{'last':>6}  trigger; blind to it"]
+    for row in rows:
+        errors = [*(row.errors[name] for name in COLUMNS), row.trigger_error]
+        numbers = "".join(f"{_short(error):>9}" for error in errors)
+        shares = f"{row.argmax:>8.0%}{row.argmax_last:>6.0%}"
+        blind = ", ".join(row.blind) or "none"
+        lines.append(f"{row.name:<24}{numbers}{shares}  {row.trigger}; {blind}")
+    n_seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "1 seed"
+    lines += ["", f"{len(rows)} specimens, float64, median error over {n_seeds}; 0: below {SEEN:g}"]
+    return "\n".join(lines)
+
+
+def _short(error: float) -> str:
+    return "0" if error <= SEEN else f"{error:.2g}"
