@@ -1,0 +1,207 @@
+"""The right decoders and the controls, held against a recompute of each row's own tokens."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kvproof import layers
+from kvproof.cache import StaleCacheError
+from kvproof.cached_decoder import decode
+from kvproof.decoder import forward
+from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, RightDecoder
+from kvproof.zoo.right import LEARNED, ROPE, with_hooks
+from kvproof.zoo.scenarios import CHUNKINGS, feed
+
+EXACT = {name: make for name, make in RIGHT.items() if not name.endswith("int8")}
+EXACT |= {name: control.make for name, control in CONTROLS.items() if name != "right-int8"}
+ROUNDING = 1e-12
+
+
+class Ledger:
+    """Uses a decoder as text generation does and remembers what each row of a cache has read."""
+
+    def __init__(self, decoder: RightDecoder, seed: int) -> None:
+        self.decoder = decoder
+        self.rng = np.random.default_rng(seed)
+        self.error = 0.0
+
+    def begin(self, real: list[int]) -> tuple[Any, list[list[int]]]:
+        """A left-padded first chunk with so many real tokens in each row."""
+        tokens = self.rng.integers(self.decoder.vocab_size, size=(len(real), max(real)))
+        lengths = None if len(set(real)) == 1 else np.array(real)
+        logits, cache = self.decoder.step(tokens, None, lengths=lengths)
+        texts = [row[len(row) - n :].tolist() for row, n in zip(tokens, real, strict=True)]
+        self.compare(logits, texts, [min(n, max(real)) for n in real])
+        return cache, texts
+
+    def feed(self, cache: Any, texts: list[list[int]], n_new: int) -> tuple[Any, list[list[int]]]:
+        tokens = self.rng.integers(self.decoder.vocab_size, size=(len(texts), n_new))
+        logits, cache = self.decoder.step(tokens, cache)
+        texts = [text + row.tolist() for text, row in zip(texts, tokens, strict=True)]
+        self.compare(logits, texts, [n_new] * len(texts))
+        return cache, texts
+
+    def compare(self, logits: NDArray[Any], texts: list[list[int]], n_last: list[int]) -> None:
+        """The last logits of each row with those of the row alone, by the core's ``forward``."""
+        for row, (text, n) in enumerate(zip(texts, n_last, strict=True)):
+            alone = forward(self.decoder.params, [text], self.decoder.config)
+            difference = np.abs(logits[row, -n:] - alone[0, -n:]).max()
+            self.error = max(self.error, np.inf if np.isnan(difference) else float(difference))
+
+
+def use_in_many_ways(decoder: RightDecoder, seed: int = 0) -> float:
+    """Prompts, chunks, padding, crop, reorder, fork, second requests; returns the largest error."""
+    ledger = Ledger(decoder, seed)
+    for real in ([5], [6, 3, 1], [4, 4]):
+        cache, texts = ledger.begin(real)
+        for n_new in (1, 3, 1):
+            cache, texts = ledger.feed(cache, texts, n_new)
+        n_before = decoder.length(cache)
+        assert n_before == max(real) + 5
+        cache = decoder.crop(cache, n_before)
+        rows = [len(real) - 1, 0, 0]
+        cache, texts = decoder.reorder(cache, rows), [texts[row] for row in rows]
+        other, other_texts = decoder.fork(cache), texts
+        cache, texts = ledger.feed(cache, texts, 2)
+        other, other_texts = ledger.feed(other, other_texts, 1)
+        cache, texts = ledger.feed(cache, texts, 9)
+        other, other_texts = ledger.feed(other, other_texts, 4)
+        try:
+            n_total = decoder.length(cache)
+            cache = decoder.crop(cache, n_total - 3)
+        except NotImplementedError:  # a ring
+            continue
+        ledger.feed(cache, [text[:-3] for text in texts], 2)
+    return ledger.error
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_right_decoders_compute_what_each_row_alone_gives(name: str) -> None:
+    assert use_in_many_ways(EXACT[name](seed=1)) < ROUNDING
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_right_decoders_do_in_every_chunking(name: str) -> None:
+    decoder = EXACT[name](seed=2)
+    text = np.random.default_rng(3).integers(23, size=(2, 18))
+    expected = forward(decoder.params, text, decoder.config)
+    np.testing.assert_allclose(decoder.full(text), expected, rtol=0, atol=ROUNDING)
+    for _ in range(2):  # the second time some know the prompt
+        for sizes in CHUNKINGS.values():
+            logits, _ = feed(decoder, text, sizes)
+            np.testing.assert_allclose(np.concatenate(logits, 1), expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    "name", ["mask-topleft-chunks", "row-perm-none", "alias-fork", "rollback-one-left"]
+)
+def test_this_test_sees_broken_ones(name: str) -> None:
+    assert use_in_many_ways(SPECIMENS[name].make(1)) > 0.1
+
+
+def test_int8_is_inexact_as_it_says_and_doesnt_depend_on_the_chunks() -> None:
+    decoder = CONTROLS["right-int8"].make(seed=0)
+    assert decoder.quantized
+    text = np.random.default_rng(3).integers(23, size=(2, 18))
+    whole = decoder.step(text)[0]
+    for sizes in CHUNKINGS.values():
+        logits = np.concatenate(feed(decoder, text, sizes)[0], axis=1)
+        np.testing.assert_allclose(logits, whole, rtol=0, atol=ROUNDING)
+    error = np.abs(whole - decoder.full(text)).max()
+    assert 1e-4 < error < 0.2
+
+
+def test_a_control_that_shifts_positions_has_other_keys_and_the_same_logits() -> None:
+    shifted, plain = CONTROLS["shifted-rope"].make(0), RightDecoder(0, replace(ROPE))
+    text = np.random.default_rng(3).integers(23, size=(1, 6))
+    keys = [d.keys_values(d.step(text)[1])[0][0] for d in (shifted, plain)]
+    assert np.abs(keys[0] - keys[1]).max() > 0.1
+
+
+@pytest.mark.parametrize("storage", ["concat", "static", "paged"])
+def test_keys_and_values_are_those_of_concat_in_order(storage: Any) -> None:
+    text = np.random.default_rng(3).integers(23, size=(2, 9))
+    pairs = []
+    for decoder in (RightDecoder(0), RightDecoder(0, storage=storage)):
+        cache = feed(decoder, text, (5, 1, 3))[1]
+        pairs.append(decoder.keys_values(cache))
+    for (k, v), (wanted_k, wanted_v) in zip(*pairs[::-1], strict=True):
+        assert k.shape == (2, 2, 9, 8)
+        np.testing.assert_allclose(k, wanted_k, rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(v, wanted_v, rtol=0, atol=ROUNDING)
+
+
+def test_a_ring_gives_what_it_holds_newest_last() -> None:
+    text = np.random.default_rng(3).integers(23, size=(1, 9))
+    windowed = replace(LEARNED, window=4)
+    ring, all_kept = RightDecoder(0, windowed, "rolling"), RightDecoder(0, windowed)
+    for n_tokens in (2, 9):
+        kept = ring.keys_values(feed(ring, text[:, :n_tokens], (n_tokens,))[1])
+        all_pairs = all_kept.keys_values(feed(all_kept, text[:, :n_tokens], (n_tokens,))[1])
+        for (k, v), (all_k, all_v) in zip(kept, all_pairs, strict=True):
+            assert k.shape[2] == min(n_tokens, 4)
+            np.testing.assert_allclose(k, all_k[:, :, -4:], rtol=0, atol=ROUNDING)
+            np.testing.assert_allclose(v, all_v[:, :, -4:], rtol=0, atol=ROUNDING)
+
+
+def test_a_ring_cuts_back_only_what_it_still_has() -> None:
+    decoder = RightDecoder(0, replace(LEARNED, window=4), "rolling")
+    cache = decoder.step(np.arange(9)[None])[1]
+    with pytest.raises(NotImplementedError, match="overwritten"):
+        decoder.crop(cache, 6)
+    assert decoder.length(decoder.crop(cache, 0)) == 0
+
+
+@pytest.mark.parametrize("storage", ["concat", "static", "paged", "int8"])
+def test_small_print(storage: Any) -> None:
+    decoder = RightDecoder(0, storage=storage)
+    text = np.arange(6)[None]
+    cache = decoder.step(text)[1]
+    with pytest.raises(ValueError, match="has 6"):
+        decoder.crop(cache, 7)
+    with pytest.raises(ValueError, match="first chunk"):
+        decoder.step(text, cache, lengths=[6])
+    fork = decoder.fork(cache)
+    decoder.step(text, cache)
+    if decoder.keeps_old:
+        decoder.step(text, cache)
+    else:
+        with pytest.raises(StaleCacheError):
+            decoder.step(text, cache)
+    assert decoder.length(decoder.crop(fork, 0)) == 0
+    assert decoder.keeps_old == (storage in ("concat", "int8"))
+
+
+def test_declared_sizes() -> None:
+    windowed = replace(LEARNED, window=4, n_sinks=2)
+    paged, ring = RightDecoder(0, storage="paged"), RightDecoder(0, windowed, "rolling")
+    assert (paged.block_size, paged.capacity, paged.window) == (4, None, None)
+    assert (ring.block_size, ring.capacity, ring.window) == (None, 6, 4)
+    assert RightDecoder(0, storage="static").capacity == 48
+    assert (ring.vocab_size, ring.max_length) == (23, 48)
+    text = np.zeros((1, 49), int)
+    with pytest.raises(ValueError, match="48"):
+        paged.full(text)
+
+
+def test_a_decoder_of_vectors_is_refused() -> None:
+    with pytest.raises(ValueError, match="vocab_size"):
+        RightDecoder(0, replace(LEARNED, vocab_size=None))
+
+
+def test_hooks_change_a_copy_of_the_function_never_the_core() -> None:
+    def nothing(*_: Any) -> None:
+        raise AssertionError("called")
+
+    copy: Callable[..., Any] = with_hooks(decode, {"embed": nothing, "visible_keys": nothing})
+    decoder = RightDecoder(0)
+    arguments = (decoder.params, [[1]], decoder.empty(1), decoder.config)
+    with pytest.raises(AssertionError, match="called"):
+        copy(*arguments)
+    decode(*arguments)
+    assert decode.__globals__["layers"] is layers
+    assert with_hooks(decode, {}) is decode
