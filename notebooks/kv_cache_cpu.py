@@ -1246,10 +1246,10 @@ print(f"largest logit error of {len(path_errors)} paths: {max(path_errors.values
 # ### 8.4 The clock
 #
 # One thread in PyTorch and one in NumPy's matrix products, float32, evaluation mode, inference
-# mode. Each prefix has 3 rounds of warm-up and
-# 15 of measurement; a round runs every path once, and the order moves on by one between rounds,
-# so that none is always measured first. PyTorch, transformers and NumPy take turns in the same
-# rounds: what slows the machine down for a while slows all of them. All samples are kept.
+# mode. Each prefix has 3 rounds of warm-up and 15 of measurement; a round runs every path once,
+# and the order moves on by one between rounds, so that none is always measured first. PyTorch,
+# transformers and NumPy take turns in the same rounds: what slows the machine down for a while
+# slows all of them. All samples are kept.
 
 # %% tags=["timing"]
 WARMUPS, SAMPLES = 3, 15
