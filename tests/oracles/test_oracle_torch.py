@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from kvproof import (
     new_cache,
     params_to_arrays,
 )
+from kvproof.fast_decoder import FastDecoder
 
 N_TOTAL, CHUNKS = 14, (4, 1, 1, 5, 3)
 SMALL = DecoderConfig(width=24, vocab_size=31, mlp_width=40, max_positions=16)
@@ -91,6 +92,42 @@ def test_every_variant_is_pytorchs_plain_and_cached(
     for (k, v), (expected_k, expected_v) in zip(kv_cache.keys_values(), keys_values, strict=True):
         assert max_error(k, expected_k) <= tolerance
         assert max_error(v, expected_v) <= tolerance
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "static": {"storage": "static", "capacity": N_TOTAL},
+    "paged": {"storage": "paged", "block_size": 4},
+    "rolling": {"storage": "rolling"},
+}
+SOME = [
+    "reference",
+    "modern",
+    "lab alibi window",
+    "rope gqa rmsnorm swiglu sinks",
+    "learned mqa layernorm gelu window",
+]
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["plain", "fast"])
+@pytest.mark.parametrize(
+    ("variant", "way"),
+    [(v, w) for v in SOME for w in WAYS if w != "rolling" or VARIANTS[v].window is not None],
+)
+def test_other_storages_and_the_tuned_decoder_are_pytorchs(
+    variant: str, way: str, fast: bool, dtype: str, tolerance: float
+) -> None:
+    config = VARIANTS[variant]
+    params, tokens = drawn(config, dtype), text(config, 2, dtype)
+    expected, _ = TorchDecoder(params_to_arrays(params), config)(tokens)
+    tuned = FastDecoder(params, config)
+    kv_cache, logits = new_cache(config, 2, dtype, **WAYS[way]), []
+    for chunk in np.split(tokens, np.cumsum(CHUNKS)[:-1], axis=1):
+        if fast:
+            new_logits, kv_cache = tuned.decode(chunk, kv_cache)
+        else:
+            new_logits, kv_cache = decode(params, chunk, kv_cache, config)
+        logits.append(new_logits)
+    assert max_error(np.concatenate(logits, axis=1), expected) <= tolerance
 
 
 # --- Padding ------------------------------------------------------------------------------------
