@@ -158,26 +158,29 @@ def test_more_tokens_than_there_is_room_for_are_refused(storage: Storage, messag
         decode(PARAMS, TOKENS[:, 8:9], full, CONFIG)
 
 
-WRONG_PAIRS: dict[str, tuple[tuple[int, ...], tuple[int, ...], str, str]] = {
-    "batch": ((1, 1, 2, 4), (1, 1, 2, 4), "float64", r"\(2, 1, 4\) float64.*\(1, 1, 4\) float64"),
-    "heads": ((2, 2, 2, 4), (2, 2, 2, 4), "float64", r"\(2, 1, 4\) float64.*\(2, 2, 4\) float64"),
-    "head dim": ((2, 1, 2, 8), (2, 1, 2, 8), "float64", r"\(2, 1, 4\).*\(2, 1, 8\)"),
-    "dtype": ((2, 1, 2, 4), (2, 1, 2, 4), "float32", "float64.*float32"),
-    "lengths": ((2, 1, 2, 4), (2, 1, 1, 4), "float64", r"keys are \(2, 1, 2, 4\).*\(2, 1, 1, 4\)"),
+GOOD = np.ones((2, 1, 2, 4))
+SHORT, ONE_ROW, SINGLE = GOOD[:, :, :1], GOOD[:1], GOOD.astype("float32")
+TWO_HEADS, WIDE = np.ones((2, 2, 2, 4)), np.ones((2, 1, 2, 8))
+WRONG_PAIRS: dict[str, tuple[FloatArray, FloatArray, str]] = {
+    "batch": (ONE_ROW, ONE_ROW, r"\(2, 1, 4\) float64.*\(1, 1, 4\) float64"),
+    "heads": (TWO_HEADS, TWO_HEADS, r"\(2, 1, 4\) float64.*\(2, 2, 4\) float64"),
+    "head dim": (WIDE, WIDE, r"\(2, 1, 4\) float64.*\(2, 1, 8\) float64"),
+    "dtype": (SINGLE, SINGLE, "float64.*float32"),
+    "values' length": (GOOD, SHORT, r"keys are \(2, 1, 2, 4\).*values \(2, 1, 1, 4\)"),
+    "values' batch": (GOOD, ONE_ROW, r"keys are \(2, 1, 2, 4\).*values \(1, 1, 2, 4\)"),
+    "values' dtype": (GOOD, SINGLE, "keys are .* float64.* values .* float32"),
 }
 
 
-@pytest.mark.parametrize(
-    ("keys", "values", "dtype", "message"), WRONG_PAIRS.values(), ids=WRONG_PAIRS
-)
+@pytest.mark.parametrize(("keys", "values", "message"), WRONG_PAIRS.values(), ids=WRONG_PAIRS)
 def test_keys_and_values_that_do_not_fit_are_refused(
-    keys: tuple[int, ...], values: tuple[int, ...], dtype: str, message: str, storage: Storage
+    keys: FloatArray, values: FloatArray, message: str, storage: Storage
 ) -> None:
     cache = prefilled(storage)
     before = content(cache)
     call = cache.begin(2)
     with pytest.raises(ValueError, match=message):
-        call.append(0, np.ones(keys, dtype), np.ones(values, dtype))
+        call.append(0, keys, values)
     del call  # a paged one holds a block for its tokens
     assert content(cache) == before
 

@@ -105,7 +105,6 @@ class RollingCache(InPlaceCache):
         for layer, (keys, values) in enumerate(new):
             self.keys[layer][row, :, place] = keys[row, :, column]
             self.values[layer][row, :, place] = values[row, :, column]
-        self.slots = self.slots.copy()  # the handle before this one shows its own
         self.slots[row, place] = start + column
         self._new = {}
 

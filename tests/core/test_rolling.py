@@ -1,0 +1,112 @@
+"""A ring for the window and places for the sinks: which token is where, and how far back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.core.recompute import largest_error, rows_alone, tiny_params
+
+from kvproof import MODERN, KVCache, decode, example_tokens, new_cache
+from kvproof.cache import RollingCache
+
+CONFIG = replace(MODERN, window=3, n_sinks=1)
+PARAMS = tiny_params(CONFIG, 0, "float64")
+
+
+def rolling(batch_size: int = 1, capacity: int | None = None) -> RollingCache:
+    cache = new_cache(CONFIG, batch_size, "float64", "rolling", capacity)
+    assert isinstance(cache, RollingCache)
+    return cache
+
+
+def fed(cache: KVCache, end: int, lengths: list[int] | None = None) -> RollingCache:
+    tokens = example_tokens(end, cache.shape.batch_size)[:, cache.length :]
+    _, cache = decode(PARAMS, tokens, cache, CONFIG, lengths=lengths)
+    assert isinstance(cache, RollingCache)
+    return cache
+
+
+# One sink, then a ring of three: after each of eight tokens, the slot in each place.
+BY_HAND = [
+    [0, -1, -1, -1],
+    [0, 1, -1, -1],
+    [0, 1, 2, -1],
+    [0, 1, 2, 3],
+    [0, 4, 2, 3],
+    [0, 4, 5, 3],
+    [0, 4, 5, 6],
+    [0, 7, 5, 6],
+]
+
+
+def test_the_newest_tokens_overwrite_the_oldest_and_never_a_sink() -> None:
+    cache = rolling()
+    for end, slots in enumerate(BY_HAND, start=1):
+        cache = fed(cache, end)
+        assert cache.slots.tolist() == [slots]
+        assert cache.key_slots(2).tolist() == [[*slots, end, end + 1]]
+
+
+@pytest.mark.parametrize("end", range(1, 9))
+def test_a_chunk_longer_than_the_ring_leaves_its_last_tokens(end: int) -> None:
+    assert fed(rolling(), end).slots.tolist() == [BY_HAND[end - 1]]
+    assert fed(fed(rolling(), min(end, 2)), 8).slots.tolist() == [BY_HAND[7]]
+
+
+def test_a_row_counts_its_tokens_from_behind_its_padding() -> None:
+    """Rows of 8, 6, 1 and 0 tokens: padding takes no place, and a sink is a real token."""
+    cache = fed(rolling(4), 8, lengths=[8, 6, 1, 0])
+    assert cache.slots.tolist() == [[0, 7, 5, 6], [2, 6, 7, 5], [7, -1, -1, -1], [-1] * 4]
+
+
+def test_keys_and_values_are_those_of_the_slots() -> None:
+    rows = {"batch_size": 2, "dtype": "float64"}
+    everything = new_cache(CONFIG, **rows)  # type: ignore[arg-type]
+    lengths = np.array([8, 6])
+    _, everything = decode(PARAMS, example_tokens(8, 2), everything, CONFIG, lengths=lengths)
+    cache = fed(rolling(2), 8, lengths=[8, 6])
+    for held, kept in zip(cache.keys_values(), everything.keys_values(), strict=True):
+        for actual, expected in zip(held, kept, strict=True):
+            assert actual.shape == (2, 2, 4, 16)
+            for row, slots in enumerate(cache.slots):
+                np.testing.assert_allclose(actual[row], expected[row][:, slots], rtol=0, atol=1e-13)
+
+
+def test_memory_stays_what_it_was_however_long_the_text() -> None:
+    cache = rolling()
+    empty = cache.nbytes
+    assert empty == 2 * 2 * 2 * 4 * 16 * 8 + 4 * 8  # K and V, layers, heads, places, head dim
+    long = fed(fed(cache, 100), 400)
+    assert (long.nbytes, long.length) == (empty, 400)
+    tokens = example_tokens(401)
+    logits, _ = decode(PARAMS, tokens[:, 400:], long, CONFIG)
+    alone = rows_alone(PARAMS, tokens, CONFIG, np.array([0]))
+    assert largest_error(logits, alone) <= 1e-13
+
+
+@pytest.mark.parametrize(
+    ("capacity", "possible"),
+    # A step back to n reads slots n - 2 and n - 1 again; slot 0 is the sink.
+    [(4, {0, 1, 7, 8}), (5, {0, 1, 6, 7, 8}), (7, {0, 1, 4, 5, 6, 7, 8}), (8, set(range(9)))],
+)
+def test_more_capacity_allows_for_longer_steps_back(capacity: int, possible: set[int]) -> None:
+    cache = fed(rolling(capacity=capacity), 8)
+    for length in range(9):
+        if length in possible:
+            shorter = cache.fork().crop(length)
+            assert shorter.slots.max(initial=-1) == length - 1
+            continue
+        slots = cache.slots.copy()
+        gone = max(slot for slot in (length - 2, length - 1) if slot not in slots)
+        message = f"crop 8 tokens to {length}: .* slot {gone} of row 0.* more than {capacity} allow"
+        with pytest.raises(ValueError, match=message):
+            cache.crop(length)
+        np.testing.assert_array_equal(cache.slots, slots)
+    fed(cache, 9)
+
+
+def test_a_step_back_is_refused_for_the_row_that_cannot_take_it() -> None:
+    cache = fed(rolling(2), 8, lengths=[1, 8])
+    with pytest.raises(ValueError, match="slot 4 of row 1"):
+        cache.crop(5)
+    assert cache.reorder([0]).crop(5).padding.tolist() == [5]
