@@ -1,7 +1,8 @@
-"""Measure the built site in cold browser contexts: start, sliders, memory, bytes.
+"""Measure the built site in cold browser contexts, then the core (``bench_core.py``).
 
-Floor and site alternate within one run, because shared machines drift; ratios are taken within a
-round.  The floor is plain Pyodide and NumPy in a module worker, without any trick of ours.
+The site: start, sliders, memory, bytes.  Floor and site alternate within one run, because shared
+machines drift; ratios are taken within a round.  The floor is plain Pyodide and NumPy in a module
+worker, without any trick of ours.
 """
 
 import argparse
@@ -23,13 +24,15 @@ import brotli
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from kvsite import bench_core
 from kvsite.browser import launch_options
 from kvsite.paths import BUILD, DIST, ROOT, RUNTIME
 from kvsite.serve import start_server
-from kvsite.stages import megabytes
+from kvsite.stages import Failure, megabytes
 
 STARTS_WITHIN_MS = 120_000
 README = ROOT / "README.md"
+SECTIONS = ("site", "core")
 MARKERS = ("<!-- bench:start -->", "<!-- bench:end -->")
 SLIDER_MOVES = 60
 HEAP_MOVES = 200
@@ -62,13 +65,19 @@ def main(argv: Sequence[str]) -> int:
     """Measure, print a table, and write the figures as JSON."""
     parser = argparse.ArgumentParser(prog="build.py bench --")
     parser.add_argument("--runs", type=int, default=5, help="cold contexts of each kind")
+    parser.add_argument("--rounds", type=int, default=15, help="samples of each path of the core")
+    parser.add_argument("--only", choices=SECTIONS, help="measure one, keep the other's figures")
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where to write")
     parser.add_argument("--readme", action="store_true", help="put the figures into the README")
     args = parser.parse_args(argv)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**launch_options())
-        figures = measure(browser, args.runs)
-        browser.close()
+    figures = kept_figures(args.json) if args.only else {}
+    if args.only != "core":
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(**launch_options())
+            figures["site"] = measure(browser, args.runs)
+            browser.close()
+    if args.only != "site":
+        figures["core"] = bench_core.measure(args.rounds)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(figures, indent=1) + "\n")
     if args.readme:
@@ -76,6 +85,21 @@ def main(argv: Sequence[str]) -> int:
     print(as_table(figures))
     print(f"Written to {args.json}")
     return 0
+
+
+def kept_figures(path: Path) -> dict[str, Any]:
+    """Both sections of an earlier run.
+
+    Raises:
+        Failure: there are none.
+    """
+    figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if missing := [name for name in SECTIONS if name not in figures]:
+        raise Failure(
+            f"{path} has no figures of the {' and the '.join(missing)} to keep: "
+            "measure both first, without --only"
+        )
+    return figures
 
 
 def measure(browser: Browser, runs: int) -> dict[str, Any]:
@@ -214,6 +238,11 @@ def processor() -> str:
 
 def summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
     """What was measured, the figure, and its budget if it has one."""
+    return [*site_summary(figures["site"]), *bench_core.summary(figures["core"])]
+
+
+def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The site's rows of ``summary``."""
     starts = figures["starts_ms"]
 
     def seconds(name: str) -> str:
@@ -238,28 +267,44 @@ def summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def as_table(figures: dict[str, Any]) -> str:
-    """The figures beside their budgets, then each file that a start loads."""
+    """The figures beside their budgets, then the core's steps and each file that a start loads."""
     rows = [("medians", "measured", "budget"), *summary(figures)]
-    lines = [f"{name:<46}{value:>10}  {budget}" for name, value, budget in rows]
-    files = [f"  {f['path']:<62}{f['raw']:>10}{f['brotli']:>10}" for f in figures["bytes"]]
-    return "\n".join([*lines, f"  {'file':<62}{'raw':>10}{'brotli':>10}", *files])
+    lines = [f"{name:<50}{value:>10}  {budget}" for name, value, budget in rows]
+    steps = [
+        f"  {name:<38}" + "".join(f"{value:>10}" for value in values)
+        for name, *values in bench_core.step_table(figures["core"])
+    ]
+    files = [f"  {f['path']:<62}{f['raw']:>10}{f['brotli']:>10}" for f in figures["site"]["bytes"]]
+    return "\n".join([*lines, *steps, f"  {'file':<62}{'raw':>10}{'brotli':>10}", *files])
 
 
 def as_markdown(figures: dict[str, Any]) -> str:
     """The same for the README, with what it was measured on."""
-    here = figures["environment"]
-    rows = [f"| {name} | {value} | {budget} |" for name, value, budget in summary(figures)]
+    site, core = figures["site"], figures["core"]
+    here, versions, protocol = site["environment"], core["environment"], core["protocol"]
+    steps = bench_core.step_table(core)
     return "\n".join(
         [
-            f"Medians of {len(figures['starts_ms'])} cold browser contexts on {here['date'][:10]}, "
+            f"Medians of {len(site['starts_ms'])} cold browser contexts on {here['date'][:10]}, "
             f"{here['cores']} shared cores of {here['processor']}, {here['browser']}, by "
             "`python build.py bench -- --readme`. Your machine will differ.",
             "",
-            "| | measured | budget |",
-            "|---|---|---|",
-            *rows,
+            *_markdown_table([["", "measured", "budget"], *summary(figures)]),
+            "",
+            f"The core: {protocol['steps']} steps of one token behind a prefix, one thread, "
+            f"{protocol['dtype']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}; medians "
+            f"of {protocol['rounds']} rounds that take all paths in turns. A cached step above is "
+            "the tuned decoder's in static memory; its matrix products are its own calls on its "
+            "own arrays, without all that lies between them.",
+            "",
+            *_markdown_table(steps),
         ]
     )
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    header, *others = [f"| {' | '.join(row)} |" for row in rows]
+    return [header, "|" + "---|" * len(rows[0]), *others]
 
 
 def write_readme(figures: dict[str, Any]) -> None:

@@ -221,7 +221,12 @@ VERBS = {
     "build": Verb(build, "Build the site into dist/.", group="site"),
     "test": Verb(test, "Build the site and run all tests.", torch=True, passes_on="pytest"),
     "check": Verb(check, "Check format, lint and types of Python and JavaScript."),
-    "bench": Verb(bench, "Build and measure the site in the browser.", passes_on="the benchmark"),
+    "bench": Verb(
+        bench,
+        "Build, measure the site in the browser and the core.",
+        torch=True,
+        passes_on="the benchmark",
+    ),
     "notebook": Verb(
         notebook, "Execute the PyTorch notebook anew.", torch=True, passes_on="the notebook command"
     ),

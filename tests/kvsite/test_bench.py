@@ -1,5 +1,6 @@
 """The benchmark's arithmetic and its tables, on made-up figures; measuring itself isn't a test."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,44 @@ import brotli
 import numpy as np
 import pytest
 
-from kvsite import bench
+from kvproof import REFERENCE, init_params
+from kvsite import bench, bench_core
+from kvsite.stages import Failure
 
 
 @pytest.fixture
-def figures() -> dict[str, Any]:
+def figures(site: dict[str, Any], core: dict[str, Any]) -> dict[str, Any]:
+    return {"site": site, "core": core}
+
+
+@pytest.fixture
+def core() -> dict[str, Any]:
+    """Three rounds; in the second the machine was ten times as slow."""
+
+    def samples(us: float) -> list[float]:
+        return [us, 10 * us, us]
+
+    step_us = {
+        str(prefix): {
+            "fast_static": samples(40.0 + prefix / 16),
+            "plain_static": samples(150.0),
+            "plain_concat": samples(160.0),
+            "torch_concat": samples(200.0),
+            "full_recompute": samples(10.0 * prefix),
+            "products": samples(20.0),
+        }
+        for prefix in bench_core.PREFIXES
+    }
+    return {
+        "environment": {"python": "3.11.0", "numpy": "2.4.3", "torch": "2.13.0"},
+        "protocol": {"steps": 16, "warmups": 3, "rounds": 3, "dtype": "float32"},
+        "largest_error": 1e-6,
+        "step_us": step_us,
+    }
+
+
+@pytest.fixture
+def site() -> dict[str, Any]:
     starts = [(2000.0, 500.0, 2200.0), (4000.0, 700.0, 6000.0), (3000.0, 600.0, 3000.0)]
     return {
         "environment": {
@@ -34,6 +68,64 @@ def test_ratios_are_taken_within_a_round(figures: dict[str, Any]) -> None:
     assert measured["live / floor"] == "1.10"
     assert measured["live"] == "3.00 s"
     assert measured["prebuilt figures interactive"] == "0.60 s"
+
+
+def test_the_cores_ratios_are_the_worst_of_all_prefixes(figures: dict[str, Any]) -> None:
+    """A step takes 41 behind 16 tokens, 56 behind 256 and 70 behind 480."""
+    measured = {name: value for name, value, _ in bench.summary(figures)}
+    assert measured["cached step / PyTorch's, worst prefix"] == "0.35"  # 70 / 200
+    assert measured["cached step / its matrix products, worst prefix"] == "3.50"  # 70 / 20
+    assert measured["cached step, behind 480 tokens / behind 16"] == "1.71"  # 70 / 41
+    assert measured["full recompute / cached step, behind 256 tokens"] == "46"  # 2560 / 56
+
+
+def test_the_cores_ratios_are_taken_within_a_round() -> None:
+    """Medians first would give 20 / 10; the rounds are 1, 4 and 0.5."""
+    assert bench_core.ratio([10, 40, 20], [10, 10, 40]) == 1
+    with pytest.raises(ValueError, match="shorter"):
+        bench_core.ratio([10, 40], [10])
+
+
+def test_the_table_of_steps_has_every_path(figures: dict[str, Any]) -> None:
+    header, *rows = bench_core.step_table(figures["core"])
+    assert header[1:] == ["16", "64", "128", "256", "480"]
+    assert rows[0] == ["tuned, static memory", "41", "44", "48", "56", "70"]
+    assert rows[4] == ["full recompute", "160", "640", "1,280", "2,560", "4,800"]
+    assert len(rows) == len(figures["core"]["step_us"]["16"])
+    text = bench.as_markdown(figures)
+    assert "| full recompute | 160 | 640 | 1,280 | 2,560 | 4,800 |" in text
+    assert "full recompute" in bench.as_table(figures)
+
+
+def test_all_paths_of_the_core_agree_and_samples_are_taken_of_each() -> None:
+    """One round behind the shortest prefix; the times themselves aren't looked at."""
+    params = init_params(REFERENCE)
+    paths = bench_core.paths_behind(16, params)
+    assert paths.keys() == bench_core.NAMES.keys()
+    assert 0 < bench_core.check(16, params, paths) < bench_core.LARGEST_ERROR
+    assert bench_core.check(16, params, paths) < bench_core.LARGEST_ERROR, "the second run differs"
+    samples = bench_core.take_samples({16: paths}, rounds=2)
+    assert {name: len(us) for name, us in samples["16"].items()} == dict.fromkeys(paths, 2)
+
+
+def test_a_path_with_other_logits_stops_the_benchmark() -> None:
+    params = init_params(REFERENCE)
+    wrong = bench_core.paths_behind(16, init_params(REFERENCE, seed=1))
+    with pytest.raises(AssertionError, match="fast_static behind 16 tokens is off by"):
+        bench_core.check(16, params, wrong)
+
+
+def test_one_section_alone_needs_an_earlier_run_of_both(
+    figures: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "bench.json"
+    with pytest.raises(Failure, match="no figures of the site and the core"):
+        bench.kept_figures(path)
+    path.write_text(json.dumps({"core": figures["core"]}))
+    with pytest.raises(Failure, match="no figures of the site to keep"):
+        bench.kept_figures(path)
+    path.write_text(json.dumps(figures))
+    assert bench.kept_figures(path) == figures
 
 
 def test_percentiles_and_sums(figures: dict[str, Any]) -> None:
