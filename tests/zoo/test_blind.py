@@ -1,5 +1,7 @@
 """The facts of the table: measured, and right for specimens whose facts can be thought out."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,9 +61,15 @@ def test_bad_input() -> None:
 
 
 def test_the_table_has_a_line_for_each_specimen_and_says_how_it_was_made() -> None:
-    lines = table(seeds=(0,)).splitlines()
-    assert [line.split()[0] for line in lines[1:-2]] == list(SPECIMENS)
-    assert lines[-1].startswith(f"{len(SPECIMENS)} specimens, float64")
-    assert "1 seed;" in lines[-1]
-    assert len({len(line.split("%  ")[0]) for line in lines[1:-2]}) == 1  # in columns
-    assert max(map(len, lines)) < 160
+    head, *rows, empty, made, blind = table(seeds=(0,)).splitlines()
+    assert [row.split()[0] for row in rows] == list(SPECIMENS)
+    assert len({row.rindex("%  ") for row in (*rows, head.replace("last  ", "las%  "))}) == 1
+    assert max(map(len, rows)) < 160
+    assert empty == ""
+    assert made.startswith(f"{len(SPECIMENS)} specimens, float64, median error over 1 seed;")
+    for habit, count in re.findall(r"([^:,]+) to (\d+)", blind.removeprefix("blind:")):
+        assert int(count) == sum(habit.strip() in named_blind(row) for row in rows), habit
+
+
+def named_blind(row: str) -> list[str]:
+    return row.rpartition("; ")[2].split(", ")

@@ -85,6 +85,18 @@ def test_reset_and_a_new_object_are_the_same(one: Specimen) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)
+def test_its_longest_text_is_taken_and_a_longer_one_refused(one: Specimen) -> None:
+    decoder = one.make(0)
+    text = np.random.default_rng(0).integers(23, size=(3, decoder.max_length))
+    for sizes in ((1,) * 48, (48,)):
+        assert np.concatenate(feed(decoder, text, sizes)[0], axis=1).shape == (3, 48, 23)
+    decoder.full(text)
+    if decoder.longest is None:
+        with pytest.raises(ValueError, match="48"):
+            decoder.step(text[:, :1], feed(decoder, text, (48,))[1])
+
+
 def test_all_kinds_are_there() -> None:
     assert len(KINDS) == len(set(KINDS)) == 27
     assert {one.kind for one in SPECIMENS.values()} == set(KINDS)

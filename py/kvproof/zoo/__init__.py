@@ -14,7 +14,7 @@ from kvproof.zoo import (  # noqa: F401 (each module enters its specimens)
     slots,
     windows,
 )
-from kvproof.zoo.blind import Facts, facts, table
+from kvproof.zoo.blind import Facts, facts, lines, table
 from kvproof.zoo.controls import CONTROLS, RIGHT, Control
 from kvproof.zoo.right import RightDecoder
 from kvproof.zoo.specimen import KINDS, REGISTRY, Specimen
@@ -29,6 +29,7 @@ __all__ = [
     "RightDecoder",
     "Specimen",
     "facts",
+    "lines",
     "specimen",
     "table",
 ]

@@ -3,8 +3,11 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TypeVar
 
+from kvproof.cache import Storage
+from kvproof.config import DecoderConfig
 from kvproof.zoo.right import RightDecoder
 
 KINDS = (
@@ -70,6 +73,12 @@ REGISTRY: dict[str, Specimen] = {}
 D = TypeVar("D", bound=type[RightDecoder])
 
 
+@lru_cache
+def right_of(config: DecoderConfig, storage: Storage) -> Callable[..., RightDecoder]:
+    """``make`` of the right decoder; one function for all specimens of this configuration."""
+    return partial(RightDecoder, config=config, storage=storage)
+
+
 def broken(
     name: str,
     kind: str,
@@ -85,12 +94,10 @@ def broken(
         raise ValueError(f"{kind!r} is no kind of the taxonomy, or the name {name!r} is taken")
 
     def entered(decoder: D) -> D:
-        def default(seed: int = 0) -> RightDecoder:
-            return RightDecoder(seed, decoder.config, decoder.storage)
-
+        plain = right_of(decoder.config, decoder.storage)
         story = " ".join(inspect.cleandoc(decoder.__doc__ or "").split())
         REGISTRY[name] = Specimen(
-            name, kind, story, report, smallest, decoder, trigger, harmless, right or default, gold
+            name, kind, story, report, smallest, decoder, trigger, harmless, right or plain, gold
         )
         return decoder
 
