@@ -19,6 +19,11 @@ class DecoderConfig:
         ValueError: a size is not positive, ``width`` isn't a multiple of ``n_heads`` or
             ``n_heads`` of ``n_kv_heads``, an unknown variant, an odd head dim with ``rope``, or
             sinks without a window.
+
+    Example:
+        >>> config = kvproof.DecoderConfig(n_heads=8, n_kv_heads=2, window=32, n_sinks=4)
+        >>> config.head_dim, kvproof.parameter_count(config)
+        (8, 132800)
     """
 
     n_layers: int = 2

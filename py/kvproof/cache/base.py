@@ -43,6 +43,15 @@ class KVCache(ABC):
 
     The length moves only in ``advance``, once per call and after all layers: within a call every
     layer must see the same history.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> cache = kvproof.new_cache(kvproof.REFERENCE)
+        >>> _, cache = kvproof.decode(params, [[12, 7, 31, 4]], cache, kvproof.REFERENCE)
+        >>> branches = cache.fork().crop(3).reorder([0, 0])
+        >>> keys, values = branches.keys_values()[0]
+        >>> cache.length, branches.length, keys.shape
+        (4, 3, (2, 4, 3, 16))
     """
 
     shape: CacheShape
