@@ -96,6 +96,13 @@ def test_right_decoders_do_in_every_chunking(name: str) -> None:
             np.testing.assert_allclose(np.concatenate(logits, 1), expected, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.parametrize("name", [name for name in RIGHT if not name.endswith("int8")])
+def test_right_decoders_are_right_in_single_precision_too(name: str) -> None:
+    decoder = RIGHT[name](seed=1, dtype="float32")
+    assert decoder.full([[1, 2]]).dtype == np.float32
+    assert 0 < use_in_many_ways(decoder) < 1e-4
+
+
 @pytest.mark.parametrize(
     "name", ["mask-topleft-chunks", "row-perm-none", "alias-fork", "rollback-one-left"]
 )
