@@ -1,0 +1,227 @@
+"""Which cases to run: every way of feeding, padding and operating that has hidden a bug before."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kvproof.check.cases import Case, Op, feeds
+from kvproof.check.subject import Row, Subject
+
+SHORTEST = 12
+"""Tokens of a text, where the decoder takes as many: enough for two chunks behind a prefill."""
+
+
+def text_length(subject: Subject) -> int:
+    """Past every constant that the decoder declares, as far as it goes."""
+    wanted = max(SHORTEST, 2 * (subject.window or 0) + 4, 2 * (subject.block_size or 0) + 3)
+    return min(wanted, subject.longest)
+
+
+def texts(subject: Subject, rng: np.random.Generator, batch_size: int, n: int) -> tuple[Row, ...]:
+    """Random rows, no token twice in a row where the vocabulary allows it."""
+    rows = rng.integers(subject.vocab_size, size=(batch_size, n))
+    if subject.vocab_size > 1:
+        for column in range(1, n):
+            same = rows[:, column] == rows[:, column - 1]
+            rows[same, column] = (rows[same, column] + 1) % subject.vocab_size
+    return tuple(tuple(int(token) for token in row) for row in rows)
+
+
+def cut(pattern: list[int], n: int) -> list[int]:
+    """A pattern of chunk sizes, its end repeated, cut to ``n`` tokens."""
+    sizes: list[int] = []
+    while sum(sizes) < n:
+        size = pattern[min(len(sizes), len(pattern) - 1)]
+        sizes.append(min(size, n - sum(sizes)))
+    return sizes
+
+
+def chunkings(subject: Subject, n: int) -> dict[str, list[int]]:
+    """Name -> chunk sizes of a text of ``n`` tokens."""
+    patterns: dict[str, list[int]] = {
+        "one call": [n],
+        "one by one": [1],
+        "a prefill, then one by one": [6, 1],
+        "pairs": [2],
+        "a prefill of 3, then pairs": [3, 2],
+        "ragged chunks": [5, 1, 4, 2],
+        "a prefill, three at once, then one by one": [4, 3, 1],
+    }
+    window, block = subject.window, subject.block_size
+    if window is not None:
+        patterns |= {
+            "a prefill as long as the window": [window, 1],
+            "a prefill as long as the window, then pairs": [window, 2],
+            "chunks longer than the window": [window + 2, 1, window + 1],
+        }
+    if block is not None:
+        patterns |= {
+            "whole blocks": [block],
+            "a block, then one by one": [block, 1],
+            "one more than a block": [block + 1, block - 1 or 1],
+        }
+    return {name: cut(pattern, n) for name, pattern in patterns.items()}
+
+
+def feeding(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """One sequence, fed in every way."""
+    n = text_length(subject)
+    text = texts(subject, rng, 1, n)
+    for name, sizes in chunkings(subject, n).items():
+        yield name, Case(text, feeds(sizes))
+    yield from _to_the_end(subject, rng, n)
+
+
+def _to_the_end(subject: Subject, rng: np.random.Generator, n: int) -> Iterator[tuple[str, Case]]:
+    """Texts that fill the cache to its last slot, and one more, where that isn't too long."""
+    ends = {"up to the last slot": subject.longest}
+    if subject.capacity is not None:
+        ends["up to the capacity"] = subject.capacity
+        ends["one more than the capacity"] = subject.capacity + 1
+    for name, end in ends.items():
+        if 3 < end <= min(subject.max_length, 256) and (end > n or "capacity" in name):
+            text = texts(subject, rng, 1, end)
+            may_refuse = subject.capacity is not None and end > subject.capacity
+            yield name, Case(text, feeds([end - 2, 1, 1]), may_refuse=may_refuse)
+
+
+def batches(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Three rows of equal length."""
+    n = text_length(subject)
+    rows = texts(subject, rng, 3, n)
+    for name in ("one by one", "a prefill, then one by one", "ragged chunks", "whole blocks"):
+        sizes = chunkings(subject, n).get(name)
+        if sizes:
+            yield f"three rows, {name}", Case(rows, feeds(sizes))
+
+
+def padded(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Three rows behind 0, 3 and 5 slots of padding."""
+    n = text_length(subject)
+    rows = texts(subject, rng, 3, n)
+    for name, sizes in (
+        ("one call", [n]),
+        ("one by one after it", [6, 1]),
+        ("pairs after it", [6, 2]),
+    ):
+        sizes = cut(sizes, n)
+        lengths = (sizes[0], max(sizes[0] - 3, 1), max(sizes[0] - 5, 1))
+        yield f"padding of 0, 3 and 5, {name}", Case(rows, feeds(sizes), lengths)
+
+
+def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """Crops, forks and reorders, and going on behind them."""
+    text = texts(subject, rng, 1, 24)
+    rows = texts(subject, rng, 3, 24)
+
+    def case(tokens: tuple[Row, ...], *ops: Op) -> Case:
+        return Case(tokens, ops)
+
+    if subject.has("crop"):
+        yield "crop three of ten, then five", case(text, *feeds([6, 4]), Op("crop", 7), *feeds([5]))
+        yield (
+            "crop one, then one by one",
+            case(text, *feeds([6, 1]), Op("crop", 6), *feeds([1, 1, 1])),
+        )
+        yield "crop nothing", case(text, *feeds([6]), Op("crop", 6), *feeds([1, 2]))
+        yield "crop everything", case(text, *feeds([6]), Op("crop", 0), *feeds([4, 1, 2]))
+        yield (
+            "crop twice",
+            case(text, *feeds([8]), Op("crop", 6), *feeds([1]), Op("crop", 5), *feeds([2, 1])),
+        )
+    if subject.has("fork"):
+        fork, switch = Op("fork", 3), Op("switch")
+        yield "fork, then the first goes on", case(text, *feeds([6]), fork, *feeds([1, 3]))
+        yield (
+            "fork, then both go on",
+            case(
+                text, *feeds([6]), fork, *feeds([2, 1]), switch, *feeds([1, 2]), switch, *feeds([1])
+            ),
+        )
+        yield "fork twice", case(text, *feeds([5]), fork, Op("fork", 1), *feeds([2, 1]))
+    if subject.keeps_old:
+        yield "go on twice from one cache", case(text, *feeds([6]), Op("branch", 3), *feeds([1, 3]))
+    if subject.has("reorder"):
+        for order in ((2, 0, 0), (1, 2, 0), (0, 1, 2)):
+            yield (
+                f"reorder to {order}",
+                case(rows, *feeds([5]), Op("reorder", order), *feeds([1, 2])),
+            )
+        yield (
+            "reorder twice",
+            case(
+                rows,
+                *feeds([5]),
+                Op("reorder", (1, 2, 0)),
+                *feeds([1]),
+                Op("reorder", (2, 2, 1)),
+                *feeds([1, 1]),
+            ),
+        )
+    if subject.has("crop") and subject.has("reorder"):
+        yield (
+            "reorder, then crop",
+            case(
+                rows,
+                *feeds([6]),
+                Op("reorder", (2, 0, 0)),
+                *feeds([2]),
+                Op("crop", 5),
+                *feeds([1, 2]),
+            ),
+        )
+
+
+def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
+    """A second request on the same object, more or less like the first one."""
+    (first,), (second,) = texts(subject, rng, 1, 12), texts(subject, rng, 1, 12)
+    others = {
+        "another text": second,
+        "the same start": (*first[:6], *second[6:]),
+        "the same text": first,
+        "another first token": (_another(first[0], subject), *first[1:]),
+        "the same end": (*second[:4], *first[4:]),
+    }
+    for name, other in others.items():
+        ops = (*feeds([8, 4]), Op("restart"), *feeds([8, 1, 3]))
+        yield f"a second request: {name}", Case(((*first, *other),), ops)
+    yield (
+        "a second request: a shorter text",
+        Case(((*first, *second[:5]),), (*feeds([12]), Op("restart"), *feeds([1, 1, 3]))),
+    )
+    yield (
+        "a second request: the start of the first",
+        Case(((*first, *first[:6]),), (*feeds([8, 4]), Op("restart"), *feeds([5, 1]))),
+    )
+    if subject.has("supports_padding"):
+        rows = texts(subject, rng, 2, 8)
+        both = tuple((*row, *row) for row in rows)
+        for name, before, after in (
+            ("other padding", None, (6, 3)),
+            ("no padding now", (6, 3), (6, 6)),
+        ):
+            ops = (*feeds([6, 2]), Op("restart", after), *feeds([6, 2]))
+            yield f"a second request: {name}", Case(both, ops, before)
+
+
+def _another(token: int, subject: Subject) -> int:
+    return (token + 1) % subject.vocab_size
+
+
+def within(subject: Subject, case: Case) -> bool:
+    """Whether the decoder is long enough for a case."""
+    longest = subject.max_length if case.may_refuse else subject.longest
+    slots = other = most = 0
+    for op in case.ops:
+        if op.action == "feed":
+            slots += op.argument
+        elif op.action in ("fork", "branch"):
+            other = slots + op.argument
+        elif op.action == "switch":
+            slots, other = other, slots
+        elif op.action == "crop":
+            slots = op.argument
+        elif op.action == "restart":
+            slots = 0
+        most = max(most, slots, other)
+    return most <= longest

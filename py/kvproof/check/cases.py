@@ -1,0 +1,320 @@
+"""A case: tokens, and what is done with them.  It can be run, compared, printed and shrunk."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvproof.check.subject import Logits, Row, Subject, Trouble
+
+Action = Literal["feed", "crop", "reorder", "fork", "branch", "switch", "restart"]
+
+
+TAKES_TOKENS = ("feed", "fork", "branch")
+
+
+class Op(NamedTuple):
+    """One operation.
+
+    ``feed`` n: the next n tokens in one call.  ``crop`` length.  ``reorder`` rows.  ``fork`` n: a
+    second cache takes the next n tokens, then the first goes on.  ``branch`` n: the same from the
+    very cache, without a fork, where a decoder keeps old ones.  ``switch``: go on with the second
+    cache.  ``restart`` lengths: a new request on the same object, without a reset.
+    """
+
+    action: Action
+    argument: Any = None
+
+    def __str__(self) -> str:
+        return self.action if self.argument is None else f"{self.action} {self.argument}"
+
+
+def feeds(sizes: Sequence[int]) -> tuple[Op, ...]:
+    """One ``feed`` a chunk."""
+    return tuple(Op("feed", size) for size in sizes)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tokens (B, N) that feeds and forks take in turn, and the operations."""
+
+    tokens: tuple[Row, ...]
+    ops: tuple[Op, ...]
+    lengths: tuple[int, ...] | None = None
+    """Real tokens of each row of the first chunk, left-padded; None: all."""
+    may_refuse: bool = False
+    """The decoder may raise instead: no more room."""
+
+    @property
+    def batch_size(self) -> int:
+        """Rows."""
+        return len(self.tokens)
+
+    @property
+    def n_tokens(self) -> int:
+        """Columns that the operations take."""
+        return sum(op.argument for op in self.ops if op.action in TAKES_TOKENS)
+
+    @property
+    def size(self) -> tuple[int, int, int, int]:
+        """What shrinking makes smaller, in this order."""
+        padded = 0 if self.lengths is None else 1
+        return len(self.ops), self.batch_size * self.n_tokens, padded, sum(map(sum, self.tokens))
+
+    def __str__(self) -> str:
+        rows = " | ".join(" ".join(map(str, row)) for row in self.tokens)
+        padding = "" if self.lengths is None else f", lengths {list(self.lengths)}"
+        return f"tokens {rows}{padding}; {', '.join(map(str, self.ops))}"
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What one call gave, and what it should have given."""
+
+    op: int
+    """Index of the operation."""
+    histories: tuple[Row, ...]
+    """All real tokens of each row up to and including this call."""
+    first_slot: int
+    """Slot of the first new token, pads counted."""
+    logits: Logits
+    """(B, C, V)."""
+    expected: Logits
+    """(B, C, V); where a slot is padding, a copy of the logits."""
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """(B, C), largest absolute difference; inf where a logit isn't finite."""
+        errors: NDArray[np.float64] = np.abs(self.logits - self.expected).max(axis=-1)
+        return np.where(np.isfinite(errors), errors, np.inf)
+
+    @property
+    def error(self) -> float:
+        """The largest of them."""
+        return float(self.errors.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """All calls of a case, up to the first trouble."""
+
+    case: Case
+    observations: tuple[Observation, ...]
+    trouble: str = ""
+    """What ended it early; "" if nothing did."""
+    ledger: str = ""
+    """What was wrong with the counted length; "" if nothing was."""
+
+    @property
+    def error(self) -> float:
+        """Largest error of all calls."""
+        return max((seen.error for seen in self.observations), default=0.0)
+
+    def first_bad(self, tolerance: float) -> Observation | None:
+        """The first call that is off by more."""
+        bad = (seen for seen in self.observations if not seen.error <= tolerance)
+        return next(bad, None)
+
+    def wrong(self, tolerance: float) -> bool:
+        """Whether anything at all is wrong."""
+        trouble = bool(self.trouble) and not self.case.may_refuse
+        return trouble or bool(self.ledger) or self.first_bad(tolerance) is not None
+
+
+@dataclass
+class _Live:
+    """A cache with what it should hold."""
+
+    cache: Any = None
+    rows: list[list[int]] = field(default_factory=list)
+    padding: list[int] = field(default_factory=list)
+    slots: int = 0
+    lengths: tuple[int, ...] | None = None
+
+    def copy(self, cache: Any) -> "_Live":
+        return replace(
+            self, cache=cache, rows=[list(row) for row in self.rows], padding=list(self.padding)
+        )
+
+
+def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
+    """Do what the case says on a reset decoder, and compare every call with ``full``.
+
+    Args:
+        subject: the decoder.
+        case: what to do.
+        keep: gets the last live cache, for a look inside.
+
+    Raises:
+        NotSupported: an operation isn't.
+        OutOfTime: the budget is used up.
+    """
+    subject.reset()
+    runner = _Runner(subject, case)
+    try:
+        for index, op in enumerate(case.ops):
+            runner.do(index, op)
+    except Trouble as trouble:
+        return Result(case, tuple(runner.observations), str(trouble), runner.ledger)
+    if keep is not None:
+        keep.append(runner.live.cache)
+    return Result(case, tuple(runner.observations), "", runner.ledger)
+
+
+class _Runner:
+    def __init__(self, subject: Subject, case: Case) -> None:
+        self.subject = subject
+        self.case = case
+        self.next_column = 0
+        self.observations: list[Observation] = []
+        self.ledger = ""
+        self.live = self._fresh(case.lengths)
+        self.other = self.live
+
+    def _fresh(self, lengths: tuple[int, ...] | None) -> _Live:
+        n_rows = self.case.batch_size
+        return _Live(None, [[] for _ in range(n_rows)], [0] * n_rows, 0, lengths)
+
+    def do(self, index: int, op: Op) -> None:
+        if op.action == "feed":
+            self._feed(index, op.argument, self.live)
+        elif op.action in ("fork", "branch"):
+            cache = self.live.cache
+            self.other = self.live.copy(self.subject.fork(cache) if op.action == "fork" else cache)
+            self._feed(index, op.argument, self.other)
+        elif op.action == "switch":
+            self.live, self.other = self.other, self.live
+        elif op.action == "restart":
+            self.live = self._fresh(op.argument)
+        elif op.action == "crop":
+            self._crop(op.argument)
+        else:
+            self._reorder(op.argument)
+        self._check_length(op)
+
+    def _feed(self, index: int, size: int, live: _Live) -> None:
+        lengths = live.lengths if live.slots == 0 else None
+        chunk = np.array(
+            [row[self.next_column : self.next_column + size] for row in self.case.tokens], np.int64
+        )
+        self.next_column += size
+        logits, live.cache = self.subject.step(chunk, live.cache, lengths)
+        for row, new in enumerate(chunk.tolist()):
+            pads = 0 if lengths is None else size - lengths[row]
+            live.padding[row] += pads
+            live.rows[row] += new[pads:]
+        expected = logits.copy()
+        for row, history in enumerate(live.rows):
+            real = min(size, len(history))
+            if real:
+                expected[row, size - real :] = self.subject.recompute(tuple(history))[-real:]
+        histories = tuple(tuple(row) for row in live.rows)
+        seen = Observation(index, histories, live.slots, logits, expected)
+        self.observations.append(seen)
+        live.slots += size
+
+    def _crop(self, length: int) -> None:
+        live = self.live
+        live.cache = self.subject.crop(live.cache, length)
+        live.slots = length
+        for row, pads in enumerate(live.padding):
+            live.padding[row] = min(pads, length)
+            del live.rows[row][max(length - pads, 0) :]
+
+    def _reorder(self, rows: Sequence[int]) -> None:
+        live = self.live
+        live.cache = self.subject.reorder(live.cache, rows)
+        live.rows = [list(live.rows[row]) for row in rows]
+        live.padding = [live.padding[row] for row in rows]
+
+    def _check_length(self, op: Op) -> None:
+        live = self.live
+        if live.cache is None or self.ledger or not self.subject.has("length"):
+            return
+        counted = self.subject.length(live.cache)
+        if counted != live.slots:
+            self.ledger = f"after {op} length() says {counted}, and {live.slots} were fed and kept"
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Cases that are a little smaller, the boldest first."""
+    for index in range(len(case.ops)):
+        yield _trimmed(replace(case, ops=case.ops[:index] + case.ops[index + 1 :]))
+    for index, (op, after) in enumerate(pairwise(case.ops)):
+        if op.action == after.action == "feed":
+            merged = Op("feed", op.argument + after.argument)
+            yield _trimmed(replace(case, ops=(*case.ops[:index], merged, *case.ops[index + 2 :])))
+    if case.batch_size > 1 and not any(op.action == "reorder" for op in case.ops):
+        yield from (_without_row(case, row) for row in range(case.batch_size))
+    if case.lengths is not None:
+        yield replace(case, lengths=None)
+    for index, op in enumerate(case.ops):
+        if op.action not in (*TAKES_TOKENS, "crop"):
+            continue
+        for less in {op.argument // 2, op.argument - 1}:
+            if less >= (0 if op.action == "crop" else 1):
+                ops = (*case.ops[:index], Op(op.action, less), *case.ops[index + 1 :])
+                yield _trimmed(replace(case, ops=ops))
+    for row, tokens in enumerate(case.tokens):
+        for column, token in enumerate(tokens):
+            for simpler in {0, 1, column % 7} if token > 1 else {0} & {token - 1}:
+                if simpler < token:
+                    changed = (*tokens[:column], simpler, *tokens[column + 1 :])
+                    yield replace(
+                        case, tokens=(*case.tokens[:row], changed, *case.tokens[row + 1 :])
+                    )
+
+
+def _without_row(case: Case, row: int) -> Case:
+    def rest(items: tuple[Any, ...] | None) -> Any:
+        return items and items[:row] + items[row + 1 :]
+
+    ops = tuple(
+        Op(op.action, rest(op.argument)) if op.action == "restart" else op for op in case.ops
+    )
+    return replace(case, tokens=rest(case.tokens), ops=ops, lengths=rest(case.lengths))
+
+
+def _trimmed(case: Case) -> Case:
+    """Without tokens that nothing takes, and with padding that fits the first chunks."""
+    tokens = tuple(row[: case.n_tokens] for row in case.tokens)
+    ops = list(case.ops)
+    for index, op in enumerate(ops):
+        if op.action == "restart" and op.argument is not None:
+            ops[index] = Op("restart", _fitting(op.argument, ops[index + 1 :]))
+    lengths = case.lengths and _fitting(case.lengths, ops)
+    return replace(case, tokens=tokens, ops=tuple(ops), lengths=lengths)
+
+
+def _fitting(lengths: tuple[int, ...], ops: Sequence[Op]) -> tuple[int, ...]:
+    first = next((op.argument for op in ops if op.action == "feed"), 0)
+    return tuple(min(length, first) for length in lengths)
+
+
+def is_legal(case: Case) -> bool:
+    """Whether the contract allows it: something is fed, crops and forks find what they need."""
+    slots, other = 0, None
+    for op in case.ops:
+        if op.action == "feed":
+            slots += op.argument
+        elif op.action == "restart":
+            slots, other = 0, None
+        elif slots == 0 or (op.action == "crop" and op.argument > slots):
+            return False
+        elif op.action == "crop":
+            slots = op.argument
+        elif op.action in ("fork", "branch"):
+            other = slots + op.argument
+        elif op.action == "switch":
+            if other is None:
+                return False
+            slots, other = other, slots
+        elif max(op.argument) >= case.batch_size:
+            return False
+    lengths_fit = case.lengths is None or min(case.lengths) >= 1
+    return (
+        case.n_tokens > 0 and case.batch_size > 0 and lengths_fit and case.ops[0].action == "feed"
+    )

@@ -1,0 +1,284 @@
+"""The order of the checks, the verdict, and what to say about what was left out."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from kvproof.check import battery
+from kvproof.check.cases import Case, Result, feeds, run
+from kvproof.check.diagnose import diagnose
+from kvproof.check.kinds import UNKNOWN
+from kvproof.check.probes import Probes
+from kvproof.check.reference import judge
+from kvproof.check.report import Alternative, Finding, Report, snippet, unknown
+from kvproof.check.shrink import shrink
+from kvproof.check.subject import UNLOCKS, NotSupported, OutOfTime, Refused, Row, Subject, Trouble
+from kvproof.check.verdict import Facts
+
+Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
+
+STAGES: dict[str, tuple[str, str, Stage]] = {
+    "feeding": ("LOG", "one sequence in every chunking", battery.feeding),
+    "batch": ("ROW", "three rows of equal length", battery.batches),
+    "padding": ("ROW", "three rows behind padding", battery.padded),
+    "operations": ("OPS", "crop, fork and reorder, then going on", battery.operations),
+    "second use": ("REP", "a second request on the same object", battery.second_use),
+}
+"""Name -> (check, what it does, its cases).  A stage whose predecessor fails isn't run: its cases
+would fail for the same reason."""
+
+
+def check(
+    decoder: Any,
+    seed: int = 0,
+    budget_s: float = 30.0,
+    gold: Callable[[Any], Any] | None = None,
+) -> Report:
+    """Is this decoder's cache right?  If not: the smallest failing case, and the likely mistake.
+
+    Args:
+        decoder: anything with ``vocab_size``, ``max_length``, ``full(tokens)`` and
+            ``step(tokens, cache)``; see the package's documentation for what is optional.
+        seed: of the random texts; the same seed gives the same report.
+        budget_s: seconds after which the checker stops and says how far it came.
+        gold: ``gold(tokens)`` -> logits (B, T, V) of another implementation with the same weights,
+            for mistakes that ``full`` and ``step`` share.
+
+    Returns:
+        The report.  No exception of the decoder gets through; it becomes a finding.
+
+    Raises:
+        ValueError: ``budget_s`` isn't positive.
+    """
+    if not budget_s > 0:
+        raise ValueError(f"budget_s must be more than 0 seconds, got {budget_s}")
+    start = time.monotonic()
+    checker = _Checker(seed)
+    with _alarm(budget_s):
+        try:
+            checker.check(decoder, start + budget_s, gold)
+        except OutOfTime:
+            checker.out_of_time(budget_s)
+        except Trouble as trouble:
+            checker.findings.append(unknown("LOG", str(trouble)))
+        except NotSupported as missing:
+            sentence = (
+                f"{missing} raises NotImplementedError, and without it nothing can be checked"
+            )
+            checker.findings.append(unknown("LOG", sentence))
+    return checker.report(type(decoder).__name__, time.monotonic() - start)
+
+
+def assert_cache_matches(
+    decoder: Any,
+    seed: int = 0,
+    budget_s: float = 30.0,
+    gold: Callable[[Any], Any] | None = None,
+) -> None:
+    """For a test: nothing if the cache is right.
+
+    Raises:
+        AssertionError: it isn't; the message is the report.
+    """
+    report = check(decoder, seed, budget_s, gold)
+    if not report.ok:
+        raise AssertionError(str(report))
+
+
+class _Checker:
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.findings: list[Finding] = []
+        self.checked: list[str] = []
+        self.not_checked: list[str] = []
+        self.notes: list[str] = []
+        self.noise = self.tolerance = self.still = 0.0
+        self.subject: Subject | None = None
+
+    def check(self, decoder: Any, deadline: float, gold: Callable[[Any], Any] | None) -> None:
+        subject = self.subject = Subject(decoder, deadline)
+        reference = judge(subject, self.rng)
+        self.noise, self.tolerance = reference.noise, reference.tolerance
+        self.still = reference.still
+        self.notes += reference.notes
+        if reference.finding is not None:
+            self.findings.append(reference.finding)
+            return
+        self.checked.append("full: deterministic, causal, prefix-stable, rows independent")
+        for name in STAGES:
+            if not self._run_stage(subject, name):
+                break
+        self._refused_crop(subject)
+        self._compare_with_gold(subject, gold)
+
+    def _run_stage(self, subject: Subject, name: str) -> bool:
+        check, what, cases = STAGES[name]
+        if name == "padding" and not subject.has("supports_padding"):
+            return True
+        results: dict[str, Result] = {}
+        for title, case in cases(subject, self.rng):
+            if battery.within(subject, case):
+                try:
+                    results[title] = run(subject, case)
+                except NotSupported as missing:
+                    self.not_checked.append(f"{title}: {missing} raises NotImplementedError")
+                except Refused as refused:
+                    self.not_checked.append(f"{title}: {refused}")
+        if not results:
+            return True
+        worst = max(result.error for result in results.values())
+        self.checked.append(f"{what}: {len(results)} cases, largest error {worst:.1e}")
+        wrong = {title: r for title, r in results.items() if r.wrong(self.tolerance)}
+        if not wrong:
+            return True
+        self.findings.append(self._finding(subject, name, check, results, wrong))
+        return False
+
+    def _finding(
+        self,
+        subject: Subject,
+        stage: str,
+        check: str,
+        results: dict[str, Result],
+        wrong: dict[str, Result],
+    ) -> Finding:
+        def fails(case: Case) -> bool:
+            try:
+                return battery.within(subject, case) and run(subject, case).wrong(self.tolerance)
+            except Refused:
+                return False
+
+        first = min(wrong.values(), key=lambda result: result.case.size)
+        smallest = run(subject, shrink(first.case, fails))
+        if not smallest.wrong(self.tolerance):  # it depends on what ran before
+            smallest = first
+        facts = Facts(Probes(subject, self.tolerance, self.still), results, first, smallest)
+        verdict = diagnose(facts, stage)
+        bad = smallest.first_bad(self.tolerance)
+        where: dict[str, int] = {}
+        if bad is not None:
+            row, column = np.unravel_index(int(bad.errors.argmax()), bad.errors.shape)
+            rows_bad, columns_bad = np.nonzero(bad.errors > self.tolerance)
+            row, column = rows_bad[0], columns_bad[columns_bad.argmin()]
+            where = {"operation": bad.op, "row": int(row), "position": bad.first_slot + int(column)}
+        if verdict.layer is not None:
+            where["layer"] = verdict.layer
+        evidence = [*verdict.evidence]
+        if smallest.trouble:
+            evidence.insert(0, smallest.trouble)
+        n_odd = sum(int((~np.isfinite(seen.logits)).sum()) for seen in smallest.observations)
+        if n_odd:
+            evidence.append(f"{n_odd} logits aren't finite")
+        if smallest.ledger:
+            evidence.append(smallest.ledger)
+        failing = ", ".join(wrong) if len(wrong) < 6 else f"{len(wrong)} of {len(results)} cases"
+        passing = [title for title in results if title not in wrong]
+        evidence.append(
+            f"fails: {failing}" + (f"; passes: {', '.join(passing)}" if passing else "")
+        )
+        best, *others = verdict.ranking
+        return Finding(
+            best.kind,
+            verdict.check or check,
+            smallest.case,
+            smallest.error,
+            self.tolerance,
+            where,
+            tuple(others[:4]),
+            (best.why, *evidence) if best.why else tuple(evidence),
+            snippet(smallest.case, bad, self.tolerance),
+            best.confidence,
+        )
+
+    def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
+        if gold is None:
+            self.not_checked.append(
+                "gold: another implementation's logits, for mistakes that full and step share, "
+                "such as query heads that read the wrong kv heads in both"
+            )
+            return
+        text = battery.texts(subject, self.rng, 1, min(battery.SHORTEST, subject.longest))
+        difference = subject.compare(gold, text[0])
+        self.checked.append(f"full against another implementation: off by {difference:.1e}")
+        if not difference <= 10 * max(self.tolerance, self.still):
+            self.findings.append(_unlike_gold(subject, text[0], difference, self.tolerance))
+
+    def _refused_crop(self, subject: Subject) -> None:
+        if self.findings or not subject.has("crop"):
+            return
+        subject.reset()
+        _, cache = subject.step(np.zeros((1, 3), np.int64), None)
+        if not subject.refuses_crop(cache, 5):
+            sentence = "crop(cache, 5) of a cache with 3 tokens does not raise"
+            self.findings.append(
+                Finding("ROLLBACK", "BOOK", None, 0.0, self.tolerance, {}, (), (sentence,), "", 0.8)
+            )
+
+    def out_of_time(self, budget_s: float) -> None:
+        self.not_checked.append(
+            f"everything behind this point: the budget of {budget_s:g} s is used up"
+        )
+        subject = self.subject
+        if subject is not None and time.monotonic() - subject.since > budget_s / 2:
+            sentence = f"{subject.calling} didn't come back within the budget of {budget_s:g} s"
+            self.findings.append(unknown("LOG", sentence))
+
+    def report(self, name: str, seconds: float) -> Report:
+        subject = self.subject
+        if subject is not None:
+            self.not_checked += [
+                f"{member}: {what}" for member, what in UNLOCKS.items() if not subject.has(member)
+            ]
+        return Report(
+            name,
+            not self.findings,
+            tuple(sorted(self.findings, key=lambda finding: -finding.confidence)),
+            tuple(self.checked),
+            tuple(self.not_checked),
+            tuple(self.notes),
+            self.noise,
+            self.tolerance,
+            "unknown" if subject is None else subject.dtype,
+            0 if subject is None else subject.n_calls,
+            seconds,
+        )
+
+
+def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: float) -> Finding:
+    """Which kind is in both paths: heads that are mixed up, unless there is only one."""
+    n_heads = subject.kv_heads()
+    kind = "HEAD-MAP" if n_heads is None or n_heads > 1 else UNKNOWN
+    evidence = (
+        "full and step agree with each other and not with the other implementation",
+        "with several kv heads, each read by a group of query heads, look at the groups first: "
+        "repeat (0, 0, 1, 1) or tile (0, 1, 0, 1)",
+    )
+    case = Case((text,), feeds([len(text)]))
+    others = (Alternative("LOGIT-SHIFT", 0.1, ""), Alternative("MASK-VALUE", 0.1, ""))
+    return Finding(kind, "GOLD", case, difference, tolerance, {}, others, evidence, "", 0.6)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Interrupt a call that hangs, where there are alarms; elsewhere time is up between calls."""
+    usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not usable:
+        yield
+        return
+
+    def ring(_signum: int, _frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

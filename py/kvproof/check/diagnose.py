@@ -1,0 +1,61 @@
+"""From a failing decoder to the name of the mistake: ask, weigh the answers, rank the kinds."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kvproof.check.feeding_rules import feeding
+from kvproof.check.kinds import UNKNOWN
+from kvproof.check.other_rules import batch, operations, padding, second_use
+from kvproof.check.verdict import EXACT, HINT, Facts, Verdict
+
+RULES: dict[str, Callable[[Facts, Verdict], None]] = {
+    "feeding": feeding,
+    "batch": batch,
+    "padding": padding,
+    "operations": operations,
+    "second use": second_use,
+}
+
+
+def diagnose(facts: Facts, stage: str) -> Verdict:
+    """Rank the kinds of mistake that would explain the failures of a stage."""
+    verdict = Verdict()
+    if facts.smallest.trouble:
+        verdict.add(UNKNOWN, EXACT)
+    elif stage != "feeding" or not (_shifted(facts, verdict) or _ignored(facts, verdict)):
+        RULES[stage](facts, verdict)
+    return verdict
+
+
+def _shifted(facts: Facts, verdict: Verdict) -> bool:
+    """Logits that are exactly those of the position before or behind."""
+    for result in facts.wrong.values():
+        seen = result.first_bad(facts.tolerance)
+        if seen is None:
+            continue
+        history = seen.histories[0]
+        whole = facts.subject.recompute(history)
+        rows = np.flatnonzero(seen.errors[0] > facts.tolerance)
+        at = len(history) - seen.logits.shape[1] + rows
+        for step, what in ((-1, "earlier"), (1, "later")):
+            inside = (at + step >= 0) & (at + step < len(history))
+            if inside.all() and facts.probes.same(seen.logits[0, rows], whole[at + step]):
+                why = f"the logits are those of one position {what}, exactly"
+                verdict.add("LOGIT-SHIFT", EXACT, why)
+                return True
+    return False
+
+
+def _ignored(facts: Facts, verdict: Verdict) -> bool:
+    """Logits that are exactly those of the chunk alone."""
+    seen = facts.first.first_bad(facts.tolerance)
+    if seen is None or seen.first_slot == 0:
+        return False
+    history, n_new = seen.histories[0], seen.logits.shape[1]
+    if not facts.gives(seen, history[-n_new:]):
+        return False
+    verdict.add(UNKNOWN, EXACT, "the logits are those of the chunk alone: step ignores its cache")
+    verdict.add("MASK-TOPLEFT", HINT)
+    verdict.add("POS-RESET", HINT)
+    return True

@@ -1,0 +1,182 @@
+"""What the checker found, for people and for programs."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from kvproof.check.cases import TAKES_TOKENS, Case, Observation
+from kvproof.check.kinds import KINDS, UNKNOWN
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A kind that would explain what was seen, and how well."""
+
+    kind: str
+    confidence: float
+    """0 to 1, comparable within one finding."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, in its smallest form."""
+
+    kind: str
+    """A name of ``KINDS``, or UNKNOWN."""
+    check: str
+    """LOG, KVL, MSK, BOOK, ROW, OPS, REP, GOLD, OLD, CAU, PFX or TOL."""
+    case: Case | None
+    """The smallest input that fails."""
+    max_abs_error: float
+    """Of the logits in that case; inf where they aren't finite."""
+    tolerance: float
+    """What the error was held against: above all noise that a right cache makes."""
+    first_bad: dict[str, int] = field(default_factory=dict)
+    """Where it starts: operation, row, position, and layer where that is known."""
+    alternatives: tuple[Alternative, ...] = ()
+    evidence: tuple[str, ...] = ()
+    snippet: str = ""
+    confidence: float = 0.0
+
+    def __str__(self) -> str:
+        meaning = KINDS.get(self.kind, "the decoder does not do what the contract says")
+        lines = [f"{self.kind}: {meaning}"]
+        if self.case is not None:
+            lines.append(f"  smallest case ({self.check}): {self.case}")
+        if self.max_abs_error > 0:
+            lines.append(f"  error {self.max_abs_error:.3g}, noise allowed {self.tolerance:.1e}")
+        if self.first_bad:
+            lines.append("  first bad: " + ", ".join(f"{k} {v}" for k, v in self.first_bad.items()))
+        lines += [f"  - {sentence}" for sentence in self.evidence]
+        if self.alternatives:
+            others = ", ".join(f"{a.kind} ({a.confidence:.2f})" for a in self.alternatives)
+            lines.append(f"  could also be: {others}")
+        if self.snippet:
+            lines += [
+                "  to see it yourself:",
+                *(f"    {line}" for line in self.snippet.splitlines()),
+            ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict on a decoder."""
+
+    decoder: str
+    ok: bool
+    """Nothing is wrong with what was checked."""
+    findings: tuple[Finding, ...]
+    """The most certain first."""
+    checked: tuple[str, ...]
+    not_checked: tuple[str, ...]
+    """What was left out, and what would unlock it."""
+    notes: tuple[str, ...]
+    """What limits the verdict."""
+    noise: float
+    tolerance: float
+    dtype: str
+    n_calls: int
+    seconds: float
+
+    def __str__(self) -> str:
+        verdict = "right, as far as it was checked" if self.ok else "wrong"
+        lines = [
+            f"{self.decoder}: {verdict}",
+            f"{self.n_calls} calls in {self.seconds:.1f} s, {self.dtype}, noise {self.noise:.1e}, "
+            f"allowed {self.tolerance:.1e}",
+        ]
+        for finding in self.findings:
+            lines += ["", str(finding)]
+        for title, sentences in (
+            ("checked", self.checked),
+            ("not checked", self.not_checked),
+            ("notes", self.notes),
+        ):
+            if sentences:
+                lines += ["", title, *(f"  - {sentence}" for sentence in sentences)]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON has it; numbers that aren't finite become strings."""
+        plain: dict[str, Any] = _plain(self)
+        return plain
+
+    def to_json(self) -> str:
+        """Strict JSON, indented."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (str, int, bool)) or value is None:
+        return value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return [_plain(item) for item in value]
+    if hasattr(value, "_fields"):  # an Op
+        return str(value)
+    return {name: _plain(item) for name, item in vars(value).items()}
+
+
+def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
+    """Lines to paste behind ``decoder = ...``: they run a case up to the call that is wrong.
+
+    Args:
+        case: what to do.
+        seen: the call; None: there is none to compare, all of the case is run.
+        tolerance: what a right cache stays below.
+    """
+    ops = case.ops if seen is None else case.ops[: seen.op + 1]
+    lines = ["import numpy as np", f"tokens = np.array({[list(row) for row in case.tokens]})"]
+    lines.append("cache = None")
+    start = 0
+    lengths = case.lengths
+    for op in ops:
+        if op.action in TAKES_TOKENS:
+            chunk = f"tokens[:, {start}:{start + op.argument}]"
+            start += op.argument
+            extra = "" if lengths is None else f", lengths=np.array({list(lengths)})"
+            lengths = None
+            lines += _call(op.action, chunk, extra)
+        elif op.action == "restart":
+            lengths = op.argument
+            lines.append("cache = None  # a second request on the same object")
+        elif op.action == "switch":
+            lines.append("cache, branch = branch, cache")
+        elif op.action == "crop":
+            lines.append(f"cache = decoder.crop(cache, {op.argument})")
+        else:
+            lines.append(f"cache = decoder.reorder(cache, np.array({list(op.argument)}))")
+    return "\n".join(lines if seen is None else [*lines, *_comparison(seen, tolerance)])
+
+
+def _call(action: str, chunk: str, extra: str) -> list[str]:
+    if action == "feed":
+        return [f"logits, cache = decoder.step({chunk}, cache{extra})"]
+    if action == "branch":
+        return [f"logits, branch = decoder.step({chunk}, cache)"]
+    return ["branch = decoder.fork(cache)", f"logits, branch = decoder.step({chunk}, branch)"]
+
+
+def _comparison(seen: Observation, tolerance: float) -> list[str]:
+    n_new = seen.logits.shape[1]
+    return [
+        f"for row, history in enumerate({[list(history) for history in seen.histories]}):",
+        "    expected = np.asarray(decoder.full(np.array([history])))[0]",
+        f"    n = min({n_new}, len(history))",
+        "    print(row, np.abs(np.asarray(logits)[row, -n:] - expected[-n:]).max())",
+        f"# the largest is {seen.error:.3g}; a right cache stays below {tolerance:.1e}",
+    ]
+
+
+def unknown(check: str, sentence: str, case: Case | None = None, tolerance: float = 0.0) -> Finding:
+    """A finding that says what the decoder did instead of naming a bug."""
+    text = "" if case is None else snippet(case, None, tolerance)
+    return Finding(
+        UNKNOWN, check, case, math.inf if case else 0.0, tolerance, {}, (), (sentence,), text, 0.5
+    )

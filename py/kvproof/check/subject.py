@@ -1,0 +1,271 @@
+"""Somebody's decoder behind a careful wrapper: float64 logits, and a sentence for each fault."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits = NDArray[np.float64]
+Row = tuple[int, ...]
+"""The token IDs of one sequence."""
+
+UNLOCKS = {
+    "length": "the ledger: does the cache count what it was fed?",
+    "keys_values": "what is stored, layer by layer: the positions and slots that were really used",
+    "crop": "taking tokens back, as speculative decoding does",
+    "reorder": "picking rows of the batch, as beam search does",
+    "fork": "two continuations of one prefix",
+    "reset": "telling a first request from a second one on the same object",
+    "supports_padding": "batches of ragged, left-padded prompts",
+    "window": "if it has one: texts longer than it, chunks across its edge",
+    "block_size": "if it has blocks: lengths at and beside their multiples",
+    "capacity": "if it is limited: a text that fills the cache to its last slot",
+}
+"""Optional members of a decoder, and what each of them lets the checker look at."""
+
+EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+class Trouble(Exception):
+    """The decoder did something that leaves nothing to compare; the message says what."""
+
+
+class NotSupported(Exception):
+    """The decoder raised ``NotImplementedError``: not a fault."""
+
+
+class Refused(Exception):
+    """The decoder may refuse this, and did: not a fault."""
+
+
+class OutOfTime(BaseException):  # not an Exception: the decoder must not catch it
+    """The budget is used up."""
+
+
+class Subject:
+    """The decoder under test.
+
+    Raises:
+        Trouble: a call raised, or gave something that isn't what the contract says.
+        NotSupported: a call raised ``NotImplementedError``.
+        OutOfTime: the budget was used up before a call.
+    """
+
+    def __init__(self, decoder: Any, deadline: float) -> None:
+        self._decoder = decoder
+        self._deadline = deadline
+        self._memo: dict[Row, Logits] = {}
+        self.n_calls = 0
+        self.calling = ""
+        self.since = time.monotonic()
+        self.dtype = "float64"
+        self.unsupported: set[str] = set()
+        for name in ("full", "step"):
+            if not callable(getattr(decoder, name, None)):
+                raise Trouble(f"it has no method {name}()")
+        self.vocab_size = self._size("vocab_size")
+        self.max_length = self._size("max_length")
+        self.window = self._optional_size("window")
+        self.block_size = self._optional_size("block_size")
+        self.capacity = self._optional_size("capacity")
+        self.keeps_old = bool(getattr(decoder, "keeps_old", False))
+        self.quantized = bool(getattr(decoder, "quantized", False))
+        self.noise: float | None = getattr(decoder, "noise", None)
+
+    @property
+    def name(self) -> str:
+        """The class of the decoder."""
+        return type(self._decoder).__name__
+
+    @property
+    def lossy(self) -> bool:
+        """The cache is declared to round on purpose."""
+        return self.quantized or self.noise is not None
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest text to feed: what decoder and cache both take."""
+        if self.capacity is None or self.window is not None:
+            return self.max_length
+        return min(self.max_length, self.capacity)
+
+    def has(self, name: str) -> bool:
+        """Whether an optional member is there, and hasn't turned out to be unsupported."""
+        member = getattr(self._decoder, name, None)
+        return name not in self.unsupported and member is not None and member is not False
+
+    def full(self, tokens: NDArray[np.int64], lengths: Sequence[int] | None = None) -> Logits:
+        """``full`` of a batch (B, T), checked: (B, T, V)."""
+        extra = {} if lengths is None else {"lengths": np.array(lengths)}
+        return self._logits("full", self._with_tokens("full", tokens, extra), tokens.shape)
+
+    def step(
+        self, tokens: NDArray[np.int64], cache: Any, lengths: Sequence[int] | None = None
+    ) -> tuple[Logits, Any]:
+        """``step`` of a chunk (B, C), checked: (B, C, V) and the next cache."""
+        extra = {} if lengths is None else {"lengths": np.array(lengths)}
+        answer = self._with_tokens("step", tokens, extra, cache)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise Trouble(f"step returned {_what(answer)} instead of (logits, cache)")
+        return self._logits("step", answer[0], tokens.shape), answer[1]
+
+    def recompute(self, row: Row) -> Logits:
+        """What ``full`` says of one sequence alone, (T, V); asked once for each."""
+        if row not in self._memo:
+            self._memo[row] = self.full(np.array([row], np.int64))[0]
+        return self._memo[row]
+
+    def compare(self, gold: Callable[[Any], Any], row: Row) -> float:
+        """How far another implementation's logits of a text are from ``full``'s."""
+        tokens = np.array([row], np.int64)
+        try:
+            logits = self._logits("gold", gold(tokens), tokens.shape)
+        except Trouble:
+            raise
+        except Exception as error:
+            _raised("gold", error)
+        difference = float(np.abs(logits[0] - self.recompute(row)).max())
+        return difference if np.isfinite(difference) else np.inf
+
+    def kv_heads(self) -> int | None:
+        """Heads of keys and values, where they can be seen."""
+        if not self.has("keys_values"):
+            return None
+        _, cache = self.step(np.zeros((1, 1), np.int64), None)
+        n_heads: int = self.keys_values(cache)[0][0].shape[1]
+        return n_heads
+
+    def length(self, cache: Any) -> int:
+        """Tokens in a cache, as the decoder counts them."""
+        return int(self._call("length", cache))
+
+    def keys_values(self, cache: Any) -> list[tuple[Logits, Logits]]:
+        """(K, V) of each layer, (B, H, T, D)."""
+        pairs = self._call("keys_values", cache)
+        try:
+            found = [(_array(keys)[0], _array(values)[0]) for keys, values in pairs]
+        except (TypeError, ValueError) as error:
+            raise Trouble(f"keys_values must return (K, V) of each layer: {error}") from None
+        if not found or any(array.ndim != 4 for pair in found for array in pair):
+            raise Trouble("keys_values must return arrays (B, H, T, D) for each layer")
+        return found
+
+    def crop(self, cache: Any, length: int) -> Any:
+        """The cache cut to ``length`` tokens.
+
+        Raises:
+            Refused: a cache with a window has let go of tokens that it would need.
+        """
+        try:
+            return self._call("crop", cache, length)
+        except Trouble as trouble:
+            if self.window is None:
+                raise
+            raise Refused(str(trouble)) from None
+
+    def refuses_crop(self, cache: Any, length: int) -> bool:
+        """Whether cropping raises, as it must beyond the length."""
+        self._check_time()
+        try:
+            self._decoder.crop(cache, length)
+        except Exception:
+            return True
+        return False
+
+    def reorder(self, cache: Any, rows: Sequence[int]) -> Any:
+        """The cache with these rows of the batch."""
+        return self._call("reorder", cache, np.array(rows))
+
+    def fork(self, cache: Any) -> Any:
+        """A second cache with the same content."""
+        return cache if not self.has("fork") and self.keeps_old else self._call("fork", cache)
+
+    def reset(self) -> None:
+        """Back to the first state, where the decoder can do that."""
+        if self.has("reset"):
+            self._call("reset")
+
+    def _with_tokens(
+        self, name: str, tokens: NDArray[np.int64], extra: dict[str, Any], *more: Any
+    ) -> Any:
+        given = tokens.copy()
+        answer = self._call(name, given, *more, **extra)
+        if not np.array_equal(given, tokens):
+            raise Trouble(
+                f"{name} changed the tokens that it was given, from {tokens.tolist()} "
+                f"to {given.tolist()}: copy them before writing"
+            )
+        return answer
+
+    def _call(self, name: str, *args: Any, **extra: Any) -> Any:
+        self._check_time()
+        self.n_calls += 1
+        self.calling, self.since = name, time.monotonic()
+        try:
+            return getattr(self._decoder, name)(*args, **extra)
+        except NotImplementedError:
+            self.unsupported.add(name)
+            raise NotSupported(name) from None
+        except (OutOfTime, Trouble):
+            raise
+        except Exception as error:
+            _raised(name, error)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise OutOfTime
+
+    def _logits(self, name: str, value: Any, shape: tuple[int, ...]) -> Logits:
+        wanted = (*shape, self.vocab_size)
+        try:
+            logits, dtype = _array(value)
+        except (TypeError, ValueError):
+            raise Trouble(f"{name} returned {_what(value)} instead of logits {wanted}") from None
+        if logits.shape != wanted:
+            raise Trouble(
+                f"{name} returned logits {logits.shape} for tokens {shape}; "
+                f"with vocab_size {self.vocab_size} they must be {wanted}"
+            )
+        if EPS.get(dtype, 0.0) > EPS[self.dtype]:
+            self.dtype = dtype
+        return logits
+
+    def _size(self, name: str) -> int:
+        value = self._optional_size(name)
+        if value is None:
+            raise Trouble(f"it has no {name}")
+        return value
+
+    def _optional_size(self, name: str) -> int | None:
+        value = getattr(self._decoder, name, None)
+        if value is None:
+            return None
+        if isinstance(value, bool) or int(value) != value or value < 1:
+            raise Trouble(f"{name} must be a positive integer, got {value!r}")
+        return int(value)
+
+
+def _raised(name: str, error: Exception) -> NoReturn:
+    text = str(error).strip().splitlines()
+    raise Trouble(f"{name} raised {type(error).__name__}: {text[0] if text else 'no message'}")
+
+
+def _array(value: Any) -> tuple[Logits, str]:
+    """Any array as float64, and the name of its own dtype.  Tensors needn't be on the CPU."""
+    for method in ("detach", "cpu"):
+        convert: Callable[[], Any] | None = getattr(value, method, None)
+        value = convert() if callable(convert) else value
+    dtype = str(getattr(value, "dtype", "float64")).rpartition(".")[2]
+    if dtype == "bfloat16" and callable(getattr(value, "float", None)):
+        value = value.float()  # NumPy has no such type
+    array = np.asarray(value)
+    if array.dtype == object or array.dtype.kind in "USMmcb":
+        raise TypeError
+    return array.astype(np.float64), dtype
+
+
+def _what(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ + ("" if shape is None else f" {tuple(shape)}")

@@ -1,0 +1,91 @@
+"""What a diagnosis starts from, and what it comes to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvproof.check.cases import Observation, Result
+from kvproof.check.kinds import UNKNOWN
+from kvproof.check.probes import Probes
+from kvproof.check.report import Alternative
+from kvproof.check.subject import Row, Subject
+
+EXACT, STRONG, LIKELY, HINT = 9, 5, 3, 1
+"""Weights: an exact match with what a mistake would give; a question that few mistakes answer
+alike; what fits some kinds better than others; a kind that can't be ruled out."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known when the questions begin."""
+
+    probes: Probes
+    results: Mapping[str, Result]
+    """All cases of the stage."""
+    first: Result
+    """The simplest that failed, with a random text."""
+    smallest: Result
+    """What shrinking made of it."""
+
+    @property
+    def subject(self) -> Subject:
+        """The decoder."""
+        return self.probes.subject
+
+    @property
+    def tolerance(self) -> float:
+        """What a right cache may be off by."""
+        return self.probes.tolerance
+
+    @property
+    def wrong(self) -> dict[str, Result]:
+        """The cases that failed."""
+        return {title: r for title, r in self.results.items() if r.wrong(self.tolerance)}
+
+    def is_right(self, title: str) -> bool:
+        """Whether a case of the stage came out right, or wasn't run."""
+        return title not in self.wrong
+
+    def gives(self, seen: Observation, history: Row, row: int = 0) -> bool:
+        """Whether the bad logits of a call are those of another history, exactly."""
+        n_new = seen.logits.shape[1]
+        if not n_new <= len(history) <= self.subject.max_length:
+            return False
+        bad = seen.errors[row] > self.tolerance
+        wanted = self.subject.recompute(tuple(history))[-n_new:]
+        return bool(bad.any()) and self.probes.same(seen.logits[row, bad], wanted[bad])
+
+
+@dataclass
+class Verdict:
+    """Kinds with their weights, and what speaks for them."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    reasons: dict[str, tuple[float, str]] = field(default_factory=dict)
+    evidence: list[str] = field(default_factory=list)
+    check: str = ""
+    layer: int | None = None
+
+    def add(self, kind: str, weight: float, why: str = "") -> None:
+        """Weigh in for a kind; the heaviest reason is kept."""
+        if why and weight >= self.reasons.get(kind, (0.0, ""))[0]:
+            self.reasons[kind] = weight, why
+        self.weights[kind] = self.weights.get(kind, 0.0) + weight
+
+    @property
+    def settled(self) -> bool:
+        """Something strong is known: further questions would only blur it."""
+        return max(self.weights.values(), default=0.0) >= STRONG
+
+    @property
+    def ranking(self) -> list[Alternative]:
+        """The kinds, the heaviest first."""
+        total = sum(self.weights.values())
+        if not total:
+            return [Alternative(UNKNOWN, 0.0, "")]
+        order = sorted(self.weights, key=lambda kind: -self.weights[kind])
+        return [
+            Alternative(
+                kind, round(self.weights[kind] / total, 3), self.reasons.get(kind, (0.0, ""))[1]
+            )
+            for kind in order
+        ]

@@ -1,0 +1,192 @@
+"""Whatever a decoder does, the checker answers with a sentence and never with a traceback."""
+
+import json
+import re
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.check import decoders
+from tests.check.decoders import Plain
+
+from kvproof.check import Report, assert_cache_matches, check
+
+
+def verdict(decoder: Any, budget_s: float = 60.0) -> Report:
+    return check(decoder, budget_s=budget_s)
+
+
+def test_a_right_decoder_with_two_methods_is_right() -> None:
+    report = verdict(Plain())
+    assert report.ok
+    assert report.findings == ()
+    assert "right, as far as it was checked" in str(report)
+    unlockable = {line.partition(":")[0] for line in report.not_checked}
+    assert {"crop", "reorder", "fork", "length", "keys_values", "supports_padding"} <= unlockable
+
+
+ODD: dict[str, tuple[type, str]] = {
+    "raises": (decoders.Raises, r"step raised IndexError: index 7 is out of bounds$"),
+    "gives NaN": (decoders.GivesNan, r"aren't finite"),
+    "full gives NaN": (decoders.FullGivesNan, r"full returns logits that aren't finite"),
+    "wrong shape": (
+        decoders.WrongShape,
+        r"step returned logits \(1, 11\) for tokens \(1, 1\).* must be \(1, 1, 11\)",
+    ),
+    "no tuple": (decoders.WrongType, r"step returned ndarray .* instead of \(logits, cache\)"),
+    "text": (decoders.GivesText, r"full returned str instead of logits \(1, 12, 11\)"),
+    "random": (decoders.IsRandom, r"full gives other logits when it is asked again"),
+    "writes tokens": (decoders.WritesTokens, r"step changed the tokens that it was given"),
+    "ignores its cache": (decoders.IgnoresCache, r"step ignores its cache"),
+    "sees the future": (decoders.SeesTheFuture, r"full isn't causal"),
+    "depends on length": (decoders.DependsOnLength, r"full isn't prefix-stable"),
+    "mixes rows": (decoders.MixesRows, r"other logits than the row alone"),
+    "crops beyond": (decoders.CropsBeyond, r"crop\(cache, 5\) .* does not raise"),
+    "miscounts": (decoders.Miscounts, r"length\(\) says \d+, and \d+ were fed"),
+}
+
+
+@pytest.mark.parametrize(("decoder", "says"), ODD.values(), ids=ODD)
+def test_odd_behaviour_gets_a_sentence(decoder: type, says: str) -> None:
+    report = verdict(decoder())
+    assert not report.ok
+    [finding] = report.findings
+    assert any(re.search(says, line) for line in finding.evidence), finding
+    assert "Traceback" not in str(report)
+    json.loads(report.to_json())
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [("vocab_size", "it has no vocab_size"), ("max_length", "it has no max_length")],
+)
+def test_a_missing_number_is_named(missing: str, says: str) -> None:
+    decoder = Plain()
+    setattr(decoder, missing, None)
+    assert verdict(decoder).findings[0].evidence == (says,)
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, True])
+def test_a_size_that_is_none_is_named(value: object) -> None:
+    decoder = Plain()
+    decoder.max_length = value  # type: ignore[assignment]
+    [finding] = verdict(decoder).findings
+    assert finding.evidence == (f"max_length must be a positive integer, got {value!r}",)
+
+
+def test_an_object_without_methods_is_told_what_it_lacks() -> None:
+    assert verdict(object()).findings[0].evidence == ("it has no method full()",)
+
+
+@pytest.mark.parametrize("decoder", [decoders.Hangs, decoders.HangsAndCatches])
+def test_a_call_that_hangs_is_given_up(decoder: type) -> None:
+    report = verdict(decoder(), budget_s=0.5)
+    assert not report.ok
+    assert report.seconds < 30
+    assert "budget of 0.5 s is used up" in report.not_checked[0]
+    assert "step didn't come back within the budget" in report.findings[0].evidence[0]
+
+
+def test_what_is_not_implemented_is_not_condemned() -> None:
+    report = verdict(decoders.NotImplementedCrop())
+    assert report.ok
+    assert any("crop raises NotImplementedError" in line for line in report.not_checked)
+
+
+def test_the_dtype_decides_what_is_allowed() -> None:
+    double, single = verdict(Plain()), verdict(decoders.InFloat32())
+    assert (double.dtype, single.dtype) == ("float64", "float32")
+    assert double.ok
+    assert single.ok
+    assert double.tolerance < 1e-13
+    assert 1e-7 < single.tolerance < 1e-4
+
+
+def test_a_model_in_which_positions_cannot_be_seen_is_told_so() -> None:
+    report = verdict(decoders.Faint())
+    assert any("mistakes in positions can't be seen in this model" in note for note in report.notes)
+    clear = verdict(Plain())
+    assert not any("can't be seen in this model" in note for note in clear.notes)
+
+
+def test_a_mistake_in_both_paths_needs_another_implementation() -> None:
+    """Half of all logits have the wrong sign, with a cache and without."""
+
+    class Both(Plain):
+        def full(self, tokens: Any) -> Any:
+            return super().full(tokens) * SIGNS
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, cache = super().step(tokens, cache)
+            return logits * SIGNS, cache
+
+    blind = verdict(Both())
+    assert blind.ok
+    assert any("mistakes that full and step share" in line for line in blind.not_checked)
+    [finding] = check(Both(), gold=Plain().full).findings
+    assert finding.check == "GOLD"
+    right = check(Plain(), gold=Plain().full)
+    assert right.ok
+    assert not any("full and step share" in line for line in right.not_checked)
+
+
+SIGNS = np.where(np.arange(11) % 2, 1.0, -1.0)
+
+
+def test_a_gold_that_fails_is_named() -> None:
+    def broken(tokens: Any) -> Any:
+        raise RuntimeError("no weights")
+
+    assert check(Plain(), gold=broken).findings[0].evidence == (
+        "gold raised RuntimeError: no weights",
+    )
+
+
+def test_the_same_seed_gives_the_same_report() -> None:
+    def without_time(report: Report) -> dict[str, Any]:
+        return {**report.to_dict(), "seconds": 0}
+
+    first, second = (without_time(check(decoders.LosesTheThirdToken(), 5)) for _ in range(2))
+    assert first == second
+    assert first != without_time(check(decoders.LosesTheThirdToken(), 6))
+
+
+def test_the_smallest_case_is_small_and_its_snippet_shows_the_error() -> None:
+    """One spot is wrong: a chunk of two over position 8.  Nothing smaller can fail."""
+    decoder = decoders.LosesTheThirdToken()
+    [finding] = check(decoder).findings
+    assert finding.case is not None
+    assert [str(op) for op in finding.case.ops] in (["feed 7", "feed 2"], ["feed 8", "feed 2"])
+    assert finding.max_abs_error == pytest.approx(0.5)
+    assert finding.first_bad["position"] == 8
+    printed: list[tuple[object, ...]] = []
+    exec(finding.snippet, {"decoder": decoder, "print": lambda *words: printed.append(words)})
+    assert printed[-1][1] == pytest.approx(0.5)
+
+
+def test_operations_are_checked_when_they_are_there() -> None:
+    assert_cache_matches(Plain())
+    with pytest.raises(AssertionError, match="ROW-PERM: the rows of the cache are not permuted"):
+        assert_cache_matches(decoders.ForgetsAfterReorder())
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, float("nan")])
+def test_a_budget_that_is_none_is_refused(budget: float) -> None:
+    with pytest.raises(ValueError, match="budget_s must be more than 0 seconds"):
+        check(Plain(), budget_s=budget)
+
+
+def test_the_alarm_is_taken_back() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    check(Plain(), budget_s=50)
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_json_is_strict() -> None:
+    report = check(decoders.GivesNan())
+    data = json.loads(report.to_json(), parse_constant=lambda name: pytest.fail(name))
+    assert data["ok"] is False
+    assert data["findings"][0]["max_abs_error"] == "inf"
+    assert np.isfinite(data["tolerance"])
