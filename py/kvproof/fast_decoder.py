@@ -82,7 +82,7 @@ class FastDecoder:
         places = _places(n_past, n_new, padding, padded)
         penalty = self._penalty(cache, n_new, padding, padded)
         x = self._embed(tokens, places)
-        turns = None if self._turns is None else self._turns[:, places]
+        turns = [table[places] for table in self._turns]
         cache = cache.begin(n_new, padding)
         for layer, block in enumerate(self._blocks):
             desk.project(x, block.w_qkv, turns)
@@ -209,10 +209,10 @@ class _Desk:
             np.divide(x, length[:, None], self.normed)
         return self.normed_input
 
-    def project(self, x: FloatArray, w_qkv: FloatArray, turns: FloatArray | None) -> None:
-        """Fill queries, keys and values; ``turns`` holds the cosines and sines (2, R, columns)."""
+    def project(self, x: FloatArray, w_qkv: FloatArray, turns: list[FloatArray]) -> None:
+        """Fill queries, keys and values; ``turns`` are RoPE's cosines and sines, (R, columns)."""
         np.dot(self.norm(x), w_qkv, self.qkv)
-        if turns is not None:
+        if turns:
             cos, sin = turns
             self.unturned *= cos
             self.turned *= sin
@@ -309,14 +309,14 @@ class _Fold:
         first, second = np.split(self._heads(w_qkv), 2, axis=-1)
         return np.concatenate([-second, first], axis=-1).reshape(len(w_qkv), -1)
 
-    def turns(self) -> FloatArray | None:
-        """RoPE's cosines and sines of all positions and columns, (2, max_positions, columns)."""
+    def turns(self) -> list[FloatArray]:
+        """RoPE's cosines and sines, each (max_positions, columns); nothing without RoPE."""
         config = self.config
         places = np.arange(config.max_positions)[None]
         cos_sin = layers.rotation(places, config, self.dtype)  # (2, 1, 1, positions, D / 2)
         if cos_sin is None:
-            return None
-        return np.tile(cos_sin[:, 0, 0], 2 * (config.n_heads + config.n_kv_heads))
+            return []
+        return [np.tile(half[0, 0], 2 * (config.n_heads + config.n_kv_heads)) for half in cos_sin]
 
     def _bounded(self, w_qkv: FloatArray) -> bool:
         """Whether no score can exceed half of the exponents' range.
