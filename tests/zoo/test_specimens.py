@@ -9,7 +9,15 @@ import pytest
 
 from kvproof import zoo
 from kvproof.decoder import forward
-from kvproof.zoo import KINDS, SPECIMENS, RightDecoder, Specimen, specimen
+from kvproof.zoo import (
+    KINDS,
+    SPECIMENS,
+    RightDecoder,
+    Specimen,
+    all_variations,
+    specimen,
+    variations,
+)
 from kvproof.zoo.blind import outcome
 from kvproof.zoo.scenarios import CHUNKINGS, SCENARIOS, feed
 from kvproof.zoo.specimen import broken
@@ -47,6 +55,26 @@ def test_wrong_in_its_trigger(one: Specimen) -> None:
 def test_right_where_it_is_harmless(one: Specimen) -> None:
     for name in one.harmless:
         assert outcome(one, name, seed=1).error < ROUNDING, name
+
+
+@pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)
+def test_in_other_decoders_too(one: Specimen) -> None:
+    for name, varied in variations(one).items():
+        assert outcome(varied, varied.trigger, 0).error > 1000 * NOISE, name
+        for scenario in varied.harmless:
+            assert outcome(varied, scenario, 0).error < ROUNDING, (name, scenario)
+
+
+def test_variations_are_other_decoders_under_their_own_names() -> None:
+    varied = all_variations()
+    assert len(varied) > 300
+    assert not varied.keys() & SPECIMENS.keys()
+    assert all(one.name == name for name, one in varied.items())
+    assert {one.kind for one in varied.values()} == set(KINDS)
+    modern, rope = varied["mask-topleft+modern"], varied["mask-topleft+rope"]
+    assert modern.make(0).config.norm == modern.right(0).config.norm == "rmsnorm"
+    assert rope.make(0).config.positions == rope.right(0).config.positions == "rope"
+    assert "pos-reset-learned+rope" not in varied
 
 
 @pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)

@@ -18,6 +18,7 @@ from kvproof.zoo.blind import Facts, facts, lines, table
 from kvproof.zoo.controls import CONTROLS, RIGHT, Control
 from kvproof.zoo.right import RightDecoder
 from kvproof.zoo.specimen import KINDS, REGISTRY, Specimen
+from kvproof.zoo.variations import all_variations, variations
 
 __all__ = [
     "CONTROLS",
@@ -28,10 +29,12 @@ __all__ = [
     "Facts",
     "RightDecoder",
     "Specimen",
+    "all_variations",
     "facts",
     "lines",
     "specimen",
     "table",
+    "variations",
 ]
 
 SPECIMENS: dict[str, Specimen] = dict(

@@ -31,6 +31,7 @@ class _AddedMask(RightDecoder):
         bias: FloatArray | None = None,
     ) -> FloatArray:
         added = self.added(visible).astype(q.dtype)
+        added = added if bias is None else added + bias
         return layers.scaled_dot_product_attention(q, k, v, np.full_like(visible, True), added)
 
 
