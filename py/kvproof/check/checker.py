@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from kvproof.check import battery
-from kvproof.check.cases import Case, Result, feeds, run
+from kvproof.check.cases import Case, Observation, Result, feeds, run
 from kvproof.check.diagnose import diagnose
 from kvproof.check.kinds import UNKNOWN
 from kvproof.check.probes import Probes
 from kvproof.check.reference import judge
-from kvproof.check.report import Alternative, Finding, Report, snippet, unknown
+from kvproof.check.report import Alternative, Finding, Influence, Report, snippet, unknown
 from kvproof.check.shrink import shrink
 from kvproof.check.subject import UNLOCKS, NotSupported, OutOfTime, Refused, Row, Subject, Trouble
-from kvproof.check.verdict import Facts
+from kvproof.check.verdict import Facts, Verdict
 
 Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
 
@@ -149,51 +149,39 @@ class _Checker:
         wrong: dict[str, Result],
     ) -> Finding:
         def fails(case: Case) -> bool:
+            if not battery.within(subject, case):
+                return False
             try:
-                return battery.within(subject, case) and run(subject, case).wrong(self.tolerance)
+                result = run(subject, case)
             except Refused:
                 return False
+            by_logits = result.first_bad(self.tolerance) is not None
+            return by_logits if needs_logits else result.wrong(self.tolerance)
 
         first = min(wrong.values(), key=lambda result: result.case.size)
+        # A wrong count is easier to have than a wrong logit, and says less.
+        needs_logits = first.first_bad(self.tolerance) is not None
         smallest = run(subject, shrink(first.case, fails))
         if not smallest.wrong(self.tolerance):  # it depends on what ran before
             smallest = first
         facts = Facts(Probes(subject, self.tolerance, self.still), results, first, smallest)
         verdict = diagnose(facts, stage)
         bad = smallest.first_bad(self.tolerance)
-        where: dict[str, int] = {}
-        if bad is not None:
-            row, column = np.unravel_index(int(bad.errors.argmax()), bad.errors.shape)
-            rows_bad, columns_bad = np.nonzero(bad.errors > self.tolerance)
-            row, column = rows_bad[0], columns_bad[columns_bad.argmin()]
-            where = {"operation": bad.op, "row": int(row), "position": bad.first_slot + int(column)}
-        if verdict.layer is not None:
-            where["layer"] = verdict.layer
-        evidence = [*verdict.evidence]
-        if smallest.trouble:
-            evidence.insert(0, smallest.trouble)
-        n_odd = sum(int((~np.isfinite(seen.logits)).sum()) for seen in smallest.observations)
-        if n_odd:
-            evidence.append(f"{n_odd} logits aren't finite")
-        if smallest.ledger:
-            evidence.append(smallest.ledger)
-        failing = ", ".join(wrong) if len(wrong) < 6 else f"{len(wrong)} of {len(results)} cases"
-        passing = [title for title in results if title not in wrong]
-        evidence.append(
-            f"fails: {failing}" + (f"; passes: {', '.join(passing)}" if passing else "")
-        )
         best, *others = verdict.ranking
+        counted_only = bad is None and not smallest.trouble
         return Finding(
             best.kind,
-            verdict.check or check,
+            "BOOK" if counted_only else verdict.check or check,
             smallest.case,
             smallest.error,
             self.tolerance,
-            where,
+            _where(bad, self.tolerance)
+            | ({} if verdict.layer is None else {"layer": verdict.layer}),
             tuple(others[:4]),
-            (best.why, *evidence) if best.why else tuple(evidence),
+            tuple(sentence for sentence in (best.why, *_evidence(facts, verdict)) if sentence),
             snippet(smallest.case, bad, self.tolerance),
             best.confidence,
+            _influence(facts) if stage == "feeding" and not smallest.trouble else None,
         )
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
@@ -248,6 +236,42 @@ class _Checker:
             0 if subject is None else subject.n_calls,
             seconds,
         )
+
+
+def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
+    """The first wrong call, its first wrong position, and a row in which that is wrong."""
+    if bad is None:
+        return {}
+    rows, columns = np.nonzero(bad.errors > tolerance)
+    first = columns.argmin()
+    position = bad.first_slot + int(columns[first])
+    return {"operation": bad.op, "row": int(rows[first]), "position": position}
+
+
+def _evidence(facts: Facts, verdict: Verdict) -> Iterator[str]:
+    """What speaks for the verdict, in sentences."""
+    smallest, wrong = facts.smallest, facts.wrong
+    yield smallest.trouble
+    yield from verdict.evidence
+    n_odd = sum(int((~np.isfinite(seen.logits)).sum()) for seen in smallest.observations)
+    if n_odd:
+        yield f"{n_odd} logits aren't finite"
+    yield smallest.ledger
+    failing = ", ".join(wrong) if len(wrong) < 6 else f"{len(wrong)} of {len(facts.results)} cases"
+    passing = [title for title in facts.results if title not in wrong]
+    yield f"fails: {failing}" + (f"; passes: {', '.join(passing)}" if passing else "")
+
+
+def _influence(facts: Facts) -> Influence | None:
+    """In the first wrong call, if it is small enough to look at; else behind four tokens."""
+    seen = facts.first.first_bad(facts.tolerance)
+    if seen is None:
+        return None
+    n_past, n_new = seen.first_slot, seen.logits.shape[1]
+    if n_past + n_new > min(12, facts.probes.n):
+        n_past, n_new = 4, 2
+    found = facts.probes.influence(n_past, n_new)
+    return None if found is None or found.seen == found.expected else found
 
 
 def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: float) -> Finding:

@@ -7,7 +7,7 @@ import numpy as np
 from kvproof.check.feeding_rules import feeding
 from kvproof.check.kinds import UNKNOWN
 from kvproof.check.other_rules import batch, operations, padding, second_use
-from kvproof.check.verdict import EXACT, HINT, Facts, Verdict
+from kvproof.check.verdict import EXACT, HINT, STRONG, Facts, Verdict
 
 RULES: dict[str, Callable[[Facts, Verdict], None]] = {
     "feeding": feeding,
@@ -18,14 +18,26 @@ RULES: dict[str, Callable[[Facts, Verdict], None]] = {
 }
 
 
+AFTER_OPERATIONS = ("operations", "second use")
+"""Stages in which a wrong count says which operation is wrong."""
+
+
 def diagnose(facts: Facts, stage: str) -> Verdict:
     """Rank the kinds of mistake that would explain the failures of a stage."""
     verdict = Verdict()
     if facts.smallest.trouble:
         verdict.add(UNKNOWN, EXACT)
+    elif facts.smallest.first_bad(facts.tolerance) is None and stage not in AFTER_OPERATIONS:
+        _miscounted(verdict)
     elif stage != "feeding" or not (_shifted(facts, verdict) or _ignored(facts, verdict)):
         RULES[stage](facts, verdict)
     return verdict
+
+
+def _miscounted(verdict: Verdict) -> None:
+    """All logits are right and the counted length isn't."""
+    verdict.add("POS-DRIFT", STRONG, "all logits are right, and the counted length isn't")
+    verdict.add("SLOT-WRITE", HINT)
 
 
 def _shifted(facts: Facts, verdict: Verdict) -> bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kvproof.check import battery
 from kvproof.check.cases import Case, Observation, feeds, run
+from kvproof.check.report import Influence
 from kvproof.check.subject import EPS, Logits, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
@@ -71,6 +72,24 @@ class Probes:
         """Whether the chunk's last token moves the logits of an earlier one."""
         moved = self.moved_by(n_past, n_new, n_past + n_new - 1)
         return moved is not None and bool((moved[:-1] > self.still).any())
+
+    def influence(self, n_past: int, n_new: int) -> Influence | None:
+        """Which tokens move which rows of the last chunk; None if it can't be run."""
+        n_total = n_past + n_new
+        text = self.text[:n_total]
+        whole = self.subject.recompute(text)[n_past:]
+        seen = np.zeros((n_new, n_total), np.bool_)
+        expected = np.zeros((n_new, n_total), np.bool_)
+        for position in range(n_total):
+            moved = self.moved_by(n_past, n_new, position)
+            if moved is None:
+                return None
+            changed = (*text[:position], self.other[position], *text[position + 1 :])
+            right = np.abs(self.subject.recompute(changed)[n_past:] - whole).max(axis=-1)
+            seen[:, position] = moved > self.still
+            expected[:, position] = right > self.still
+        rows = [tuple(tuple(row) for row in array.tolist()) for array in (seen, expected)]
+        return Influence(n_past, n_new, rows[0], rows[1])
 
     def furthest_seen(self, n_past: int, n_new: int) -> list[int] | None:
         """For each row of the chunk the last token other than its own that moves it; -1 for none.

@@ -20,6 +20,34 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Influence:
+    """Which tokens move which rows of a chunk: with the cache, and in ``full``.
+
+    A token also acts through later ones that have read it, so a row may be moved by a token that it
+    does not see itself.
+    """
+
+    n_past: int
+    n_new: int
+    seen: tuple[tuple[bool, ...], ...]
+    """(C, P + C): with the cache."""
+    expected: tuple[tuple[bool, ...], ...]
+    """(C, P + C): in ``full``."""
+
+    def __str__(self) -> str:
+        signs = {(True, True): "1", (False, False): ".", (False, True): "o", (True, False): "x"}
+        rows = [
+            "    " + " ".join(signs[pair] for pair in zip(seen, expected, strict=True))
+            for seen, expected in zip(self.seen, self.expected, strict=True)
+        ]
+        head = (
+            f"  which of {self.n_past} + {self.n_new} tokens move which new row "
+            "(1 yes, . no, o should and doesn't, x does and shouldn't):"
+        )
+        return "\n".join([head, *rows])
+
+
+@dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, in its smallest form."""
 
@@ -39,6 +67,8 @@ class Finding:
     evidence: tuple[str, ...] = ()
     snippet: str = ""
     confidence: float = 0.0
+    influence: Influence | None = None
+    """Drawn for one sequence in chunks, where it shows something."""
 
     def __str__(self) -> str:
         meaning = KINDS.get(self.kind, "the decoder does not do what the contract says")
@@ -50,6 +80,8 @@ class Finding:
         if self.first_bad:
             lines.append("  first bad: " + ", ".join(f"{k} {v}" for k, v in self.first_bad.items()))
         lines += [f"  - {sentence}" for sentence in self.evidence]
+        if self.influence is not None:
+            lines.append(str(self.influence))
         if self.alternatives:
             others = ", ".join(f"{a.kind} ({a.confidence:.2f})" for a in self.alternatives)
             lines.append(f"  could also be: {others}")
