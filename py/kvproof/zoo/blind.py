@@ -40,7 +40,8 @@ class Facts:
     argmax_last: float
     """The same, of the last call's last position alone."""
     blind: tuple[str, ...]
-    """Habits of testing that don't see the bug with any of the seeds."""
+    """Of ``HABITS``: the argmaxes of the trigger with any of the seeds, the others with the first
+    seed and everything that the habit allows."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def facts(specimen: Specimen, seeds: Sequence[int] = (0, 1, 2)) -> Facts:
     if not seeds:
         raise ValueError("facts need at least one seed")
 
-    def error(name: str, n_rows: int | None = None) -> float:
-        return median(outcome(specimen, name, seed, n_rows).error for seed in seeds)
+    def error(name: str) -> float:
+        return median(outcome(specimen, name, seed).error for seed in seeds)
 
     triggers = [outcome(specimen, specimen.trigger, seed) for seed in seeds]
     argmax = float(np.mean([trigger.argmax for trigger in triggers]))
@@ -163,19 +164,34 @@ def lines(seeds: Sequence[int] = (0, 1, 2)) -> Iterator[str]:
     Raises:
         ValueError: no seeds.
     """
-    head = f"{'specimen':<24}{'one shot':>9}{'ones':>9}{'6, ones':>9}{'ragged':>9}{'trigger':>9}"
-    yield f"{head}{'argmax':>8}{'last':>6}  trigger; blind to it"
-    blind: Counter[str] = Counter()
+    yield head()
+    rows: list[Facts] = []
     for specimen in sorted(REGISTRY.values(), key=lambda specimen: KINDS.index(specimen.kind)):
-        row = facts(specimen, seeds)
-        blind.update(row.blind)
-        errors = [*(row.errors[name] for name in COLUMNS), row.trigger_error]
-        numbers = "".join(f"{_short(error):>9}" for error in errors)
-        shares = f"{row.argmax:>8.0%}{row.argmax_last:>6.0%}"
-        yield f"{row.name:<24}{numbers}{shares}  {row.trigger}; {', '.join(row.blind) or 'none'}"
-    n_seeds = f"{len(seeds)} seeds" if len(seeds) > 1 else "1 seed"
+        rows.append(facts(specimen, seeds))
+        yield line(rows[-1])
     yield ""
-    yield f"{len(REGISTRY)} specimens, float64, median error over {n_seeds}; 0: below {SEEN:g}"
+    yield from summary(rows, len(seeds))
+
+
+def head() -> str:
+    """The table's first line."""
+    columns = f"{'specimen':<24}{'one shot':>9}{'ones':>9}{'6, ones':>9}{'ragged':>9}{'trigger':>9}"
+    return f"{columns}{'argmax':>8}{'last':>6}  trigger; blind to it"
+
+
+def line(row: Facts) -> str:
+    """A specimen's line."""
+    errors = [*(row.errors[name] for name in COLUMNS), row.trigger_error]
+    numbers = "".join(f"{_short(error):>9}" for error in errors)
+    shares = f"{row.argmax:>8.0%}{row.argmax_last:>6.0%}"
+    return f"{row.name:<24}{numbers}{shares}  {row.trigger}; {', '.join(row.blind) or 'none'}"
+
+
+def summary(rows: Sequence[Facts], n_seeds: int) -> Iterator[str]:
+    """What stands below the table."""
+    blind = Counter(habit for row in rows for habit in row.blind)
+    seeds = f"{n_seeds} seeds" if n_seeds > 1 else "1 seed"
+    yield f"{len(rows)} specimens, float64, median error over {seeds}; 0: below {SEEN:g}"
     yield "blind: " + ", ".join(f"{habit} to {blind[habit]}" for habit in HABITS)
 
 
