@@ -122,6 +122,7 @@ REFUSED: dict[str, tuple[Callable[[KVCache], object], str]] = {
     "a row outside": (lambda cache: cache.reorder([0, 2]), r"row 2 is outside the batch 0\.\.1"),
     "a negative row": (lambda cache: cache.reorder([0, -1]), r"row -1 is outside .* 0\.\.1"),
     "no rows": (lambda cache: cache.reorder([]), r"not empty, got \[\]"),
+    "an empty array of rows": (lambda cache: cache.reorder(np.zeros(0, int)), "not empty"),  # type: ignore[arg-type]
     "a mask of rows": (lambda cache: cache.reorder([True, False]), r"row numbers.*\[True, False\]"),
     "rows of rows": (lambda cache: cache.reorder([[0, 1]]), r"row numbers.*\[\[0, 1\]\]"),  # type: ignore[list-item]
 }
@@ -229,6 +230,15 @@ def test_a_fork_lives_on_when_its_origin_is_gone(storage: Storage) -> None:
     other = cache.fork()
     del cache
     check_goes_on(other, storage)
+
+
+def test_a_step_back_into_the_padding_takes_it_back_too(storage: Storage) -> None:
+    """The row has one pad left and may get another; then its text is the one that it was."""
+    cache = prefilled(storage).crop(1)
+    assert cache.padding.tolist() == [0, 1]
+    _, cache = decode(PARAMS, TOKENS[:, 1:5], cache, CONFIG, lengths=[4, 3])
+    assert cache.padding.tolist() == PADDING.tolist()
+    check_goes_on(cache, storage)
 
 
 def test_a_begun_call_leaves_its_handle_valid(storage: Storage) -> None:
