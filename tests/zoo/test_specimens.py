@@ -144,6 +144,15 @@ def test_labels(one: Specimen) -> None:
     assert one.trigger not in one.harmless
 
 
+def test_a_specimen_describes_itself() -> None:
+    lines = str(SPECIMENS["head-map-both"]).splitlines()
+    assert lines[0] == "head-map-both (HEAD-MAP)"
+    assert lines[1].startswith("The operator tiles the kv heads")
+    assert lines[3].startswith("Not told by full and step: full() and step() share")
+    assert lines[-1] == "https://github.com/onnx/onnx/issues/7274"
+    assert len(SPECIMENS["mask-topleft"].links) == 2
+
+
 def test_unknown_names_are_refused_with_a_hint() -> None:
     assert specimen("mask-topleft").kind == "MASK-TOPLEFT"
     with pytest.raises(ValueError, match="did you mean mask-topleft, mask-topleft-chunks"):

@@ -66,6 +66,17 @@ class Specimen:
     gold: str = ""
     """What no comparison of ``full`` with ``step`` can tell, where there is such a thing."""
 
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Addresses of the reports."""
+        numbered = (report.split("#") for report in self.report.split(", "))
+        return tuple(f"https://github.com/{where}/issues/{n}" for where, n in numbered)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} ({self.kind})", self.story, f"Shows with: {self.smallest}."]
+        lines += [f"Not told by full and step: {self.gold}."] if self.gold else []
+        return "\n".join([*lines, "Reports of this kind:", *self.links])
+
 
 REGISTRY: dict[str, Specimen] = {}
 """All specimens, in the order in which their modules are imported."""
