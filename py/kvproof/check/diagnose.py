@@ -60,13 +60,13 @@ def _shifted(facts: Facts, verdict: Verdict) -> bool:
 
 
 def _ignored(facts: Facts, verdict: Verdict) -> bool:
-    """Logits that are exactly those of the chunk alone."""
-    seen = facts.first.first_bad(facts.tolerance)
-    if seen is None or seen.first_slot == 0:
-        return False
-    history, n_new = seen.histories[0], seen.logits.shape[1]
-    if not facts.gives(seen, history[-n_new:]):
-        return False
+    """Wherever something is wrong, the logits are exactly those of the chunk alone."""
+    calls = [result.first_bad(facts.tolerance) for result in facts.wrong.values()]
+    for seen in calls:
+        if seen is None or seen.first_slot == 0:
+            return False
+        if not facts.gives(seen, seen.histories[0][-seen.logits.shape[1] :]):
+            return False
     verdict.add(UNKNOWN, EXACT, "the logits are those of the chunk alone: step ignores its cache")
     verdict.add("MASK-TOPLEFT", HINT)
     verdict.add("POS-RESET", HINT)

@@ -119,7 +119,7 @@ def _last_row_only(facts: Facts, verdict: Verdict) -> None:
     """In a chunk only the last row is wrong, and so is a single token: it misses itself."""
     probes = facts.probes
     seen = probes.feed(probes.text[:9], [6, 3])
-    if seen is None or facts.is_right("a prefill, then one by one"):
+    if seen is None or facts.subject.lossy or facts.is_right("a prefill, then one by one"):
         return
     bad = (seen.errors[0] > facts.tolerance).tolist()
     if bad == [False, False, True]:
@@ -147,8 +147,8 @@ def _window(facts: Facts, verdict: Verdict) -> None:
         if cached == 0 or not (ones_are_right or near):
             verdict.add("WINDOW-PHASE", STRONG, why)
             verdict.add("WINDOW-OBO", HINT)
-        elif ones_are_right:
-            verdict.add("RING-ORDER", STRONG, why)
+        elif ones_are_right and cached > right:
+            verdict.add("RING-ORDER", STRONG, f"{why}, and one by one it is right")
             verdict.add("WINDOW-OBO", LIKELY)
         else:
             verdict.add("WINDOW-OBO", STRONG, why)
