@@ -92,7 +92,9 @@ def _create_venv(current: Stage) -> None:
 def _install_wheels(lock: Path, current: Stage) -> None:
     """Install the wheels of `lock` from the cache folder; download those that aren't there."""
     kept = _wheel_folder(digest([lock])[:16])
-    wanted: Command = ["--requirement", lock, "--require-hashes", "--only-binary=:all:"]
+    # A lock holds all that is needed, and pip must not look for torch, which isn't in it.
+    safely: Command = ["--require-hashes", "--no-deps", "--only-binary=:all:"]
+    wanted: Command = ["--requirement", lock, *safely]
     install: Command = [*wanted, "--no-index", "--find-links", kept]
     if kept.exists():
         try:

@@ -4,11 +4,16 @@ import hashlib
 import json
 import os
 import re
+import tomllib
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from kvsite import bundle, debian, environment, wasm
 from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT
@@ -379,6 +384,30 @@ def test_locks_hold_no_addresses() -> None:
     for path, package in packages.items():
         assert "resolved" not in package, path
         assert path == "" or "integrity" in package, path
+
+
+def test_lock_leaves_out_torch_and_nothing_that_is_needed() -> None:
+    """pip is told to look for no dependencies, so that nobody else would notice a gap."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]
+    requirements = [key.partition(" ") for key in locked("test")]
+    names = {name for name, _, _ in requirements}
+    assert not {name for name in names if re.match("torch$|nvidia|triton|cuda", name)}
+    known = {*names, *settings["exclude-dependencies"]}
+    for name, _, marker in requirements:
+        if marker and not Marker(marker).evaluate():
+            continue
+        needed = [Requirement(text) for text in metadata.requires(name) or ()]
+        here = {r.name for r in needed if not r.marker or r.marker.evaluate({"extra": ""})}
+        assert {canonicalize_name(other) for other in here} <= known, name
+
+
+def test_pip_looks_for_no_dependencies(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are all in the lock but for torch, which pip must not get from the common index."""
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(environment, "pip", lambda stage, *arguments, **_: asked.append(arguments))
+    environment.set_up_python("test")
+    assert [arguments[0] for arguments in asked] == ["download", "install"]
+    assert all({"--no-deps", "--require-hashes"} <= set(arguments) for arguments in asked)
 
 
 def test_npm_packages_are_pinned_exactly() -> None:
