@@ -10,7 +10,7 @@ import pytest
 from tests.check import decoders
 from tests.check.decoders import Plain
 
-from kvproof.check import Report, assert_cache_matches, check
+from kvproof.checking import Report, assert_cache_matches, check
 
 
 def verdict(decoder: Any, budget_s: float = 60.0) -> Report:

@@ -204,6 +204,6 @@ def test_the_zoo_and_the_checker_know_nothing_of_each_other() -> None:
     in_zoo = list((PACKAGE / "zoo").glob("*.py"))
     assert len(in_zoo) > 10
     for path in in_zoo:
-        assert not [name for name in imported(path) if name.startswith("kvproof.check")], path
-    for path in (PACKAGE / "check").glob("*.py"):
+        assert not [name for name in imported(path) if name.startswith("kvproof.checking")], path
+    for path in (PACKAGE / "checking").glob("*.py"):
         assert not [name for name in imported(path) if "zoo" in name], path

@@ -1,7 +1,7 @@
 """A zoo of broken decoders: what goes wrong with caches in public, each in its smallest form.
 
 The zoo is what the checker is tested on.  The two know nothing of each other: no module here
-imports ``kvproof.check``, and the checker imports nothing from here.
+imports ``kvproof.checking``, and the checker imports nothing from here.
 """
 
 from kvproof.zoo import (  # noqa: F401 (each module enters its specimens)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.check.cases import Case, feeds, run
-from kvproof.check.probes import Deviation, KeysValues
-from kvproof.check.subject import Logits, Row
-from kvproof.check.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
+from kvproof.checking.cases import Case, feeds, run
+from kvproof.checking.probes import Deviation, KeysValues
+from kvproof.checking.subject import Logits, Row
+from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
 
 def feeding(facts: Facts, verdict: Verdict) -> None:

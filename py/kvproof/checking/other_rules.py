@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvproof.check.cases import Observation, run
-from kvproof.check.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
+from kvproof.checking.cases import Observation, run
+from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
 
 def batch(facts: Facts, verdict: Verdict) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvproof.check.cases import Observation, Result
-from kvproof.check.kinds import UNKNOWN
-from kvproof.check.probes import Probes
-from kvproof.check.report import Alternative
-from kvproof.check.subject import Row, Subject
+from kvproof.checking.cases import Observation, Result
+from kvproof.checking.kinds import UNKNOWN
+from kvproof.checking.probes import Probes
+from kvproof.checking.report import Alternative
+from kvproof.checking.subject import Row, Subject
 
 EXACT, STRONG, LIKELY, HINT = 9, 5, 3, 1
 """Weights: an exact match with what a mistake would give; a question that few mistakes answer

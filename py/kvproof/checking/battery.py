@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kvproof.check.cases import Case, Op, feeds
-from kvproof.check.subject import Row, Subject
+from kvproof.checking.cases import Case, Op, feeds
+from kvproof.checking.subject import Row, Subject
 
 SHORTEST = 12
 """Tokens of a text, where the decoder takes as many: enough for two chunks behind a prefill."""

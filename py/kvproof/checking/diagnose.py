@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kvproof.check.feeding_rules import feeding
-from kvproof.check.kinds import UNKNOWN
-from kvproof.check.other_rules import batch, operations, padding, second_use
-from kvproof.check.verdict import EXACT, HINT, STRONG, Facts, Verdict
+from kvproof.checking.feeding_rules import feeding
+from kvproof.checking.kinds import UNKNOWN
+from kvproof.checking.other_rules import batch, operations, padding, second_use
+from kvproof.checking.verdict import EXACT, HINT, STRONG, Facts, Verdict
 
 RULES: dict[str, Callable[[Facts, Verdict], None]] = {
     "feeding": feeding,

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.check.subject import Logits, Row, Subject, Trouble
+from kvproof.checking.subject import Logits, Row, Subject, Trouble
 
 Action = Literal["feed", "crop", "reorder", "fork", "branch", "switch", "restart"]
 

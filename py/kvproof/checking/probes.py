@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.check import battery
-from kvproof.check.cases import Case, Observation, feeds, run
-from kvproof.check.report import Influence
-from kvproof.check.subject import EPS, Logits, Row, Subject, Trouble
+from kvproof.checking import battery
+from kvproof.checking.cases import Case, Observation, feeds, run
+from kvproof.checking.report import Influence
+from kvproof.checking.subject import EPS, Logits, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
 

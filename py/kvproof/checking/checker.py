@@ -10,16 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from kvproof.check import battery
-from kvproof.check.cases import Case, Observation, Result, feeds, run
-from kvproof.check.diagnose import diagnose
-from kvproof.check.kinds import UNKNOWN
-from kvproof.check.probes import Probes
-from kvproof.check.reference import judge
-from kvproof.check.report import Alternative, Finding, Influence, Report, snippet, unknown
-from kvproof.check.shrink import shrink
-from kvproof.check.subject import UNLOCKS, NotSupported, OutOfTime, Refused, Row, Subject, Trouble
-from kvproof.check.verdict import Facts, Verdict
+from kvproof.checking import battery
+from kvproof.checking.cases import Case, Observation, Result, feeds, run
+from kvproof.checking.diagnose import diagnose
+from kvproof.checking.kinds import UNKNOWN
+from kvproof.checking.probes import Probes
+from kvproof.checking.reference import judge
+from kvproof.checking.report import Alternative, Finding, Influence, Report, snippet, unknown
+from kvproof.checking.shrink import shrink
+from kvproof.checking.subject import (
+    UNLOCKS,
+    NotSupported,
+    OutOfTime,
+    Refused,
+    Row,
+    Subject,
+    Trouble,
+)
+from kvproof.checking.verdict import Facts, Verdict
 
 Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
 

@@ -5,8 +5,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvproof.check.cases import TAKES_TOKENS, Case, Observation
-from kvproof.check.kinds import KINDS, UNKNOWN
+from kvproof.checking.cases import TAKES_TOKENS, Case, Observation
+from kvproof.checking.kinds import KINDS, UNKNOWN
 
 
 @dataclass(frozen=True)

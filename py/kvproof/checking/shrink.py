@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kvproof.check.cases import Case, is_legal, smaller
+from kvproof.checking.cases import Case, is_legal, smaller
 
 MAX_RUNS = 400
 

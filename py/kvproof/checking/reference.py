@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kvproof.check.battery import SHORTEST, texts
-from kvproof.check.cases import Case, feeds, run
-from kvproof.check.report import Finding
-from kvproof.check.subject import EPS, Logits, Row, Subject
+from kvproof.checking.battery import SHORTEST, texts
+from kvproof.checking.cases import Case, feeds, run
+from kvproof.checking.report import Finding
+from kvproof.checking.subject import EPS, Logits, Row, Subject
 
 FAULT_UNITS = 100
 """A difference of so many units of rounding is no noise any more."""
