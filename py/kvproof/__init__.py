@@ -3,6 +3,8 @@
 NumPy and the standard library only; the same code runs in CPython and in the browser.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
@@ -28,6 +30,9 @@ from kvproof.params import (
 from kvproof.paths import every_prefix, example_tokens, example_vectors, in_chunks, one_by_one
 from kvproof.proof import Claim, Proof, prove
 
+if TYPE_CHECKING:
+    from kvproof.checking import Finding, Report, assert_cache_matches, check
+
 __all__ = [
     "LAB",
     "MODERN",
@@ -36,13 +41,17 @@ __all__ = [
     "ConcatCache",
     "Costs",
     "DecoderConfig",
+    "Finding",
     "KVCache",
     "MaskReport",
     "MaskResult",
     "Params",
     "Proof",
+    "Report",
     "StaleCacheError",
     "TrimReport",
+    "assert_cache_matches",
+    "check",
     "count_costs",
     "decode",
     "every_prefix",
@@ -68,3 +77,17 @@ __all__ = [
     "top_left_mask",
     "trim_or_refeed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The checker's names, imported when they are first used: the lab starts sooner without."""
+    if name not in ("Finding", "Report", "assert_cache_matches", "check"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kvproof import checking
+
+    globals()[name] = value = getattr(checking, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

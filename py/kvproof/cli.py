@@ -1,17 +1,22 @@
-"""The commands of ``python -m kvproof``: prove, run, audit, costs."""
+"""The commands of ``python -m kvproof``: prove, run, audit, costs, check, zoo."""
 
 import argparse
 import dataclasses
+import importlib
 import json
+import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
+from kvproof import scorecard
 from kvproof.audit import audit
 from kvproof.cache import Storage
+from kvproof.checking.checker import check
+from kvproof.checking.subject import Subject, Trouble
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.costs import BYTES_PER_NUMBER, Costs, count_costs, measure_costs
 from kvproof.model_shapes import MODEL_SHAPES, ModelShape
@@ -23,7 +28,7 @@ MEASURED = ("float32", "float64")
 AnyModel = TypeVar("AnyModel", bound=DecoderConfig | ModelShape)
 
 PASSED, FAILED, BAD_USAGE = 0, 1, 2
-EXIT_CODES = "exit codes: 0 all is well, 1 a proof or an audit failed, 2 bad usage"
+EXIT_CODES = "exit codes: 0 all is well, 1 something is wrong, 2 bad usage or nothing could be told"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(add("run", "write a folder of evidence: four ways to read one text", _run))
     _add_audit(add("audit", "check a folder of evidence with code of its own", _audit))
     _add_costs(add("costs", "what is computed and kept, with a cache and without", _costs))
+    _add_check(
+        add("check", "is your decoder's cache right, and if not, what is the mistake", _check)
+    )
+    _add_zoo(add("zoo", "broken decoders: what shows them, what the checker says of them", _zoo))
     return parser
 
 
@@ -247,3 +256,92 @@ def _list() -> str:
         f"DeepSeek models as they compress them. Our own: {', '.join(CONFIGS)}.",
     ]
     return "\n".join(lines)
+
+
+# ------------------------------------------------------------------ check
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "place",
+        metavar="MODULE:OBJECT",
+        help="a decoder, or a class or function that makes one when it is called without arguments",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the texts (default: 0)")
+    parser.add_argument(
+        "--budget", type=float, default=30.0, metavar="S", help="seconds (default: 30)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there as well")
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    decoder = _load(parsed.place)
+    found = check(decoder, parsed.seed, parsed.budget, progress=_progress())
+    print(found)
+    if parsed.json:
+        parsed.json.write_text(found.to_json() + "\n")
+    if found.ok and not found.complete:
+        raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
+    return PASSED if found.ok else FAILED
+
+
+def _progress() -> Callable[[str], None] | None:
+    """Says what goes on, if somebody is looking."""
+    if not sys.stderr.isatty():
+        return None
+    return lambda stage: print(f"kvproof: {stage}", file=sys.stderr, flush=True)
+
+
+def _load(place: str) -> Any:
+    """The decoder that stands at ``module:object``.
+
+    Raises:
+        ValueError: there is none.
+    """
+    name, _, path = place.partition(":")
+    if not name or not path:
+        raise ValueError(f"{place}: needs MODULE:OBJECT, such as my_model:Decoder")
+    found: Any = _tried(lambda: importlib.import_module(name), f"importing {name}")
+    for attribute in path.split("."):
+        if not hasattr(found, attribute):
+            raise ValueError(f"{place}: there is no {attribute}")
+        found = getattr(found, attribute)
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "full")):
+        found = _tried(found, f"{place}()")
+    try:
+        Subject(found, math.inf)
+    except Trouble as trouble:
+        raise ValueError(f"{place}: {trouble}") from None
+    return found
+
+
+def _tried(call: Callable[[], Any], what: str) -> Any:
+    try:
+        return call()
+    except (Exception, SystemExit) as error:
+        text = (str(error).strip() or "no message").splitlines()[0]
+        raise ValueError(f"{what} raised {type(error).__name__}: {text}") from None
+
+
+# ------------------------------------------------------------------ zoo
+
+
+def _add_zoo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seeds", type=int, default=3, metavar="N", help="measure with seeds 0 to N-1 (default: 3)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
+
+
+def _zoo(parsed: argparse.Namespace) -> int:
+    if parsed.seeds < 1:
+        raise ValueError(f"zoo needs at least 1 seed, got {parsed.seeds}")
+    table = []
+    print(scorecard.HEAD, flush=True)
+    for row in scorecard.rows(range(parsed.seeds)):
+        print(row, flush=True)
+        table.append(row)
+    print("", *scorecard.summary(table), sep="\n")
+    if parsed.json:
+        parsed.json.write_text(scorecard.to_json(table) + "\n")
+    return PASSED

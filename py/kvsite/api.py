@@ -87,11 +87,11 @@ def find_definition(name: str, module: str = "kvproof") -> tuple[str, Node, str]
     Raises:
         KeyError: there is no such name.
     """
-    body = _parse(module).body
-    for found, node, docstring in _definitions(body):
+    tree = _parse(module)
+    for found, node, docstring in _definitions(tree.body):
         if found == name:
             return module, node, docstring
-    for statement in body:
+    for statement in ast.walk(tree):  # some stand below `if TYPE_CHECKING:`
         if isinstance(statement, ast.ImportFrom) and name in (a.name for a in statement.names):
             return find_definition(name, str(statement.module))
     raise KeyError(f"{module} doesn't define {name}")

@@ -52,7 +52,7 @@ def test_the_measured_figures_are_there() -> None:
 
 
 def test_the_example_gives_the_numbers_in_its_comments() -> None:
-    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    [example, *_] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names: dict[str, object] = {}
     exec(example, names)
     said = dict(re.findall(r"^(\S+) +# ([\d.]+)", example, re.MULTILINE))

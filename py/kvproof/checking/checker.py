@@ -47,39 +47,65 @@ def check(
     seed: int = 0,
     budget_s: float = 30.0,
     gold: Callable[[Any], Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Is this decoder's cache right?  If not: the smallest failing case, and the likely mistake.
 
+    The decoder has ``vocab_size``, ``max_length`` (the longest text that it takes) and two methods:
+    ``full(tokens)``, int (B, T) -> logits (B, T, V) without a cache, and ``step(tokens, cache)``,
+    int (B, C) and a cache or None -> (logits (B, C, V), cache), which goes on from there.  Arrays
+    of NumPy, PyTorch, JAX or anything else that turns into arrays.  What else it offers lets the
+    checker look at more, and ``Report.not_checked`` says what that would be.
+
     Args:
-        decoder: anything with ``vocab_size``, ``max_length``, ``full(tokens)`` and
-            ``step(tokens, cache)``; see the package's documentation for what is optional.
+        decoder: the object to check.
         seed: of the random texts; the same seed gives the same report.
         budget_s: seconds after which the checker stops and says how far it came.
         gold: ``gold(tokens)`` -> logits (B, T, V) of another implementation with the same weights,
             for mistakes that ``full`` and ``step`` share.
+        progress: is told, in a few words, what comes next.
 
     Returns:
         The report.  No exception of the decoder gets through; it becomes a finding.
 
     Raises:
         ValueError: ``budget_s`` isn't positive.
+
+    Example:
+        >>> class Decoder:
+        ...     vocab_size, max_length = 97, 32
+        ...     params = kvproof.init_params(kvproof.REFERENCE)
+        ...     def full(self, tokens):
+        ...         return kvproof.forward(self.params, tokens, kvproof.REFERENCE)
+        ...     def step(self, tokens, cache):
+        ...         if cache is None:
+        ...             cache = kvproof.new_cache(kvproof.REFERENCE, len(tokens))
+        ...         return kvproof.decode(self.params, tokens, cache, kvproof.REFERENCE)
+        >>> kvproof.check(Decoder()).ok
+        True
+        >>> class Forgetful(Decoder):
+        ...     def step(self, tokens, cache):
+        ...         return self.full(tokens), "nothing"
+        >>> report = kvproof.check(Forgetful())
+        >>> report.findings[0].evidence[0]
+        'the logits are those of the chunk alone: step ignores its cache'
+        >>> print(report.findings[0].case)
+        tokens 0 0; feed 1, feed 1
     """
     if not budget_s > 0:
         raise ValueError(f"budget_s must be more than 0 seconds, got {budget_s}")
     start = time.monotonic()
-    checker = _Checker(seed)
-    with _alarm(budget_s):
-        try:
+    checker = _Checker(seed, progress)
+    try:
+        with _alarm(budget_s):
             checker.check(decoder, start + budget_s, gold)
-        except OutOfTime:
-            checker.out_of_time(budget_s)
-        except Trouble as trouble:
-            checker.findings.append(unknown("LOG", str(trouble)))
-        except NotSupported as missing:
-            sentence = (
-                f"{missing} raises NotImplementedError, and without it nothing can be checked"
-            )
-            checker.findings.append(unknown("LOG", sentence))
+    except OutOfTime:
+        checker.out_of_time(budget_s)
+    except Trouble as trouble:
+        checker.findings.append(unknown("LOG", str(trouble)))
+    except NotSupported as missing:
+        sentence = f"{missing} raises NotImplementedError, and without it nothing can be checked"
+        checker.findings.append(unknown("LOG", sentence))
     return checker.report(type(decoder).__name__, time.monotonic() - start)
 
 
@@ -89,19 +115,45 @@ def assert_cache_matches(
     budget_s: float = 30.0,
     gold: Callable[[Any], Any] | None = None,
 ) -> None:
-    """For a test: nothing if the cache is right.
+    """For a test: nothing happens if ``check`` finds nothing.
+
+    Args:
+        decoder: the object to check.
+        seed: of the random texts.
+        budget_s: seconds; a check that needs more fails.
+        gold: another implementation's ``full``.
 
     Raises:
-        AssertionError: it isn't; the message is the report.
+        AssertionError: something is wrong, or the budget is used up; the message is the report.
+        ValueError: ``budget_s`` isn't positive.
+
+    Example:
+        >>> class Decoder:
+        ...     vocab_size, max_length = 97, 32
+        ...     params = kvproof.init_params(kvproof.REFERENCE)
+        ...     def full(self, tokens):
+        ...         return kvproof.forward(self.params, tokens, kvproof.REFERENCE)
+        ...     def step(self, tokens, cache):
+        ...         if cache is None:
+        ...             cache = kvproof.new_cache(kvproof.REFERENCE, len(tokens))
+        ...         mask = kvproof.top_left_mask
+        ...         return kvproof.decode(self.params, tokens, cache, kvproof.REFERENCE, mask)
+        >>> try:
+        ...     kvproof.assert_cache_matches(Decoder())
+        ... except AssertionError as error:
+        ...     print(str(error).splitlines()[3])
+        MASK-TOPLEFT: the causal mask is pinned to the top left corner and hides the past
     """
     report = check(decoder, seed, budget_s, gold)
-    if not report.ok:
+    if not report.ok or not report.complete:
         raise AssertionError(str(report))
 
 
 class _Checker:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, progress: Callable[[str], None] | None) -> None:
         self.rng = np.random.default_rng(seed)
+        self.say = progress or (lambda _: None)
+        self.complete = True
         self.findings: list[Finding] = []
         self.checked: list[str] = []
         self.not_checked: list[str] = []
@@ -111,6 +163,7 @@ class _Checker:
 
     def check(self, decoder: Any, deadline: float, gold: Callable[[Any], Any] | None) -> None:
         subject = self.subject = Subject(decoder, deadline)
+        self.say("full itself")
         reference = judge(subject, self.rng)
         self.noise, self.tolerance = reference.noise, reference.tolerance
         self.still = reference.still
@@ -129,6 +182,7 @@ class _Checker:
         check, what, cases = STAGES[name]
         if name == "padding" and not subject.has("supports_padding"):
             return True
+        self.say(what)
         results: dict[str, Result] = {}
         for title, case in cases(subject, self.rng):
             if battery.within(subject, case):
@@ -145,7 +199,14 @@ class _Checker:
         wrong = {title: r for title, r in results.items() if r.wrong(self.tolerance)}
         if not wrong:
             return True
-        self.findings.append(self._finding(subject, name, check, results, wrong))
+        self.say(
+            f"wrong in {len(wrong)} of {len(results)} cases: looking for the smallest, and why"
+        )
+        try:
+            self.findings.append(self._finding(subject, name, check, results, wrong))
+        except OutOfTime:
+            self.findings.append(_undiagnosed(check, wrong, self.tolerance))
+            raise
         return False
 
     def _finding(
@@ -217,6 +278,7 @@ class _Checker:
             )
 
     def out_of_time(self, budget_s: float) -> None:
+        self.complete = False
         self.not_checked.append(
             f"everything behind this point: the budget of {budget_s:g} s is used up"
         )
@@ -243,7 +305,27 @@ class _Checker:
             "unknown" if subject is None else subject.dtype,
             0 if subject is None else subject.n_calls,
             seconds,
+            self.complete,
         )
+
+
+def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float) -> Finding:
+    """What is certain when the budget ends before a failure is understood."""
+    first = min(wrong.values(), key=lambda result: result.case.size)
+    bad = first.first_bad(tolerance)
+    said = first.trouble, f"fails: {', '.join(wrong)}", "the budget ended before it was known why"
+    return Finding(
+        UNKNOWN,
+        check,
+        first.case,
+        first.error,
+        tolerance,
+        _where(bad, tolerance),
+        (),
+        tuple(filter(None, said)),
+        snippet(first.case, bad, tolerance),
+        0.5,
+    )
 
 
 def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
@@ -308,9 +390,11 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
+    try:  # in two steps: it may ring while it is being taken back
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -112,9 +112,12 @@ class Report:
     dtype: str
     n_calls: int
     seconds: float
+    complete: bool = True
+    """The budget was enough for all that is checked."""
 
     def __str__(self) -> str:
-        verdict = "right, as far as it was checked" if self.ok else "wrong"
+        so_far = "as far as it was checked" if self.complete else "so far, and not all was checked"
+        verdict = f"right, {so_far}" if self.ok else "wrong"
         lines = [
             f"{self.decoder}: {verdict}",
             f"{self.n_calls} calls in {self.seconds:.1f} s, {self.dtype}, noise {self.noise:.1e}, "
@@ -133,26 +136,27 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON has it; numbers that aren't finite become strings."""
-        plain: dict[str, Any] = _plain(self)
-        return plain
+        content: dict[str, Any] = plain(self)
+        return content
 
     def to_json(self) -> str:
         """Strict JSON, indented."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON has it: dataclasses become objects, numbers that aren't finite strings."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, (str, int, bool)) or value is None:
         return value
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "_fields"):  # an Op
         return str(value)
-    return {name: _plain(item) for name, item in vars(value).items()}
+    return {name: plain(item) for name, item in vars(value).items()}
 
 
 def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
