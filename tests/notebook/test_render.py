@@ -65,7 +65,7 @@ def test_every_image_has_a_text(page: Page) -> None:
 def test_all_cells_are_there(html: str, committed: Any) -> None:
     for kind, css_class in [("code", "notebook-code"), ("markdown", "notebook-prose")]:
         n_cells = sum(cell.cell_type == kind for cell in committed.cells)
-        assert html.count(f'<div class="{css_class}">') >= n_cells
+        assert html.count(f'<div class="{css_class}"') >= n_cells
 
 
 def test_output_is_shown_as_text(tmp_path: Path) -> None:
