@@ -6,9 +6,10 @@ A plain model of the text knows what each cache stands for; after each call the 
 against a recompute, at the end the keys and values.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -111,7 +112,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("reorder"), small, st.lists(small, min_size=1, max_size=3)),
     st.tuples(st.just("fork"), small),
 )
-HISTORIES = st.lists(OPERATIONS, min_size=1, max_size=7)
+HISTORIES = st.lists(OPERATIONS, min_size=2, max_size=8)
 
 
 class Run:
@@ -119,6 +120,7 @@ class Run:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
+        self.seen: Counter[str] = Counter()
         cache = setting.cache()
         nothing = random_tokens(setting.config, setting.batch_size, 0, 0)
         held: list[set[int]] = [set() for _ in range(setting.batch_size)]
@@ -127,6 +129,7 @@ class Run:
 
     def carry_out(self, operation: tuple[Any, ...]) -> None:
         name, pick, *arguments = operation
+        self.seen[name] += 1
         getattr(self, name)(self.branches[pick % len(self.branches)], *arguments)
 
     def feed(self, branch: Branch, n_new: int, n_pads: Sequence[int]) -> None:
@@ -139,12 +142,13 @@ class Run:
         new = random_tokens(setting.config, batch_size, n_new, self.n_calls)
         may_pad = branch.padding == n_past  # no real token yet
         pads = np.where(may_pad, np.minimum(n_pads[:batch_size], n_new), 0)
+        self.seen["padded"] += int(pads.any())
         logits, branch.cache = decode(
             setting.params, new, branch.cache, setting.config, lengths=n_new - pads
         )
         branch.tokens = np.concatenate([branch.tokens, new], axis=1)
         branch.padding = branch.padding + pads
-        branch.held = self.after_feeding(branch)
+        branch.held = self.after_feeding(branch, n_past)
         with reads_int8(setting.storage == "int8"):
             alone = rows_alone(setting.params, branch.tokens, setting.config, branch.padding)
             lengths = n_past + n_new - branch.padding
@@ -155,12 +159,12 @@ class Run:
         assert largest_error(logits, alone) <= tolerance
         assert np.abs(logits - padded[:, n_past:]).max() <= tolerance
 
-    def after_feeding(self, branch: Branch) -> list[set[int]]:
+    def after_feeding(self, branch: Branch, n_past: int) -> list[set[int]]:
         config = self.setting.config
         held = []
         for row, start in enumerate(branch.padding):
             end = branch.tokens.shape[1] - start
-            tokens = branch.held[row] | set(range(max(branch.held[row], default=-1) + 1, end))
+            tokens = branch.held[row] | set(range(max(0, n_past - start), end))
             if self.setting.storage == "rolling":
                 assert config.window is not None
                 newest = range(end - config.window - self.setting.slack, end)
@@ -177,6 +181,7 @@ class Run:
             for end, tokens in zip(ends, branch.held, strict=True)
         ]
         if not all(within_reach):
+            self.seen["crop refused"] += 1
             with pytest.raises(ValueError, match=f"can't crop .* to {length}: .* overwritten"):
                 branch.cache.crop(length)
             return
@@ -232,18 +237,29 @@ def check_pool(caches: Sequence[KVCache]) -> None:
     assert sorted(pool.free) == np.flatnonzero(counts == 0).tolist()
 
 
-@pytest.mark.parametrize("storage", ["concat", "static", "rolling", "paged", "int8"])
+N_EXAMPLES = 640
+"""For each storage: 3,200 in all."""
+
+
+@pytest.mark.parametrize("storage", get_args(Storage))
 def test_any_history_of_calls_gives_what_a_full_recompute_gives(storage: Storage) -> None:
+    seen: Counter[str] = Counter()
+
     @given(setting=settings_of(storage), history=HISTORIES)
-    @settings(derandomize=True, deadline=None, max_examples=640)
+    @settings(derandomize=True, deadline=None, max_examples=N_EXAMPLES)
     def holds(setting: Setting, history: list[tuple[Any, ...]]) -> None:
         run = Run(setting)
-        for operation in (("feed", 0, 3, (0, 1, 3)), *history, ("feed", 0, 2, (0, 0, 0))):
+        for operation in (("feed", 0, 5, (0, 1, 4)), *history, ("feed", 0, 2, (0, 0, 0))):
             run.carry_out(operation)
         for branch in run.branches:
             run.check_contents(branch)
             run.feed(branch, 1, (0, 0, 0))
         if storage == "paged":
             check_pool([branch.cache for branch in run.branches])
+        seen.update(run.seen, examples=1)
 
     holds()
+    assert seen["examples"] >= N_EXAMPLES
+    for kind in ("feed", "padded", "crop", "reorder", "fork"):
+        assert seen[kind] > N_EXAMPLES / 3, f"no control: hardly any {kind}"
+    assert (seen["crop refused"] > N_EXAMPLES / 20) == (storage == "rolling")
