@@ -222,7 +222,7 @@ class _Checker:
                 return False
             try:
                 result = run(subject, case)
-            except Refused:
+            except (NotSupported, Refused):
                 return False
             by_logits = result.first_bad(self.tolerance) is not None
             return by_logits if needs_logits else result.wrong(self.tolerance)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kvproof.checking import battery
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.report import Influence
-from kvproof.checking.subject import EPS, Logits, Row, Subject, Trouble
+from kvproof.checking.subject import EPS, Logits, NotSupported, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
 
@@ -36,7 +36,7 @@ class Probes:
             return None
         try:
             result = run(self.subject, Case((tuple(text),), feeds(sizes)))
-        except Trouble:
+        except (Trouble, NotSupported):
             return None
         return None if result.trouble else result.observations[-1]
 
@@ -130,7 +130,7 @@ class Probes:
         The median over rows and texts: single effects depend on the tokens, not only on how much
         attention they get.
         """
-        n_new = min(7, self.n - n_past)
+        n_new = min(7, self.n - n_past, self.subject.window or 7)
         ratios: list[float] = []
         for shift in range(6):
             other = Probes(self.subject, self.tolerance, self.still)
@@ -138,11 +138,13 @@ class Probes:
             other.other = (*self.other[shift:], *self.other[:shift])
             columns = range(n_past, n_past + n_new)
             moved = [other.moved_by(n_past, n_new, column) for column in columns]
-            table = np.array([row for row in moved if row is not None])  # (token, row)
+            if any(row is None for row in moved):
+                continue
+            table = np.array(moved)  # (token, row)
             for row in range(1, n_new - 1):
                 past = float(np.median(table[:row, row]))
                 ratios.append(float(np.median(table[row + 1 :, row])) / max(past, 1e-30))
-        return float(np.median(ratios))
+        return float(np.median(ratios)) if ratios else 0.0
 
     # ------------------------------------------------------------------ a text of one token
 
@@ -211,7 +213,7 @@ class Probes:
         try:
             run(self.subject, case, kept)
             return self.subject.keys_values(kept[0]) if kept else None
-        except Trouble:
+        except (Trouble, NotSupported):
             return None
 
     def deviations(self, actual: KeysValues, wanted: KeysValues) -> list["Deviation"]:
