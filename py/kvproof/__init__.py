@@ -10,6 +10,7 @@ from kvproof.cached_decoder import decode
 from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.costs import Costs, count_costs, measure_costs
 from kvproof.decoder import forward
+from kvproof.fast_decoder import FastDecoder
 from kvproof.labs import TrimReport, perturb_future, trim_or_refeed
 from kvproof.layers import scaled_dot_product_attention
 from kvproof.mask_report import MaskReport, MaskResult, report
@@ -41,6 +42,7 @@ __all__ = [
     "ConcatCache",
     "Costs",
     "DecoderConfig",
+    "FastDecoder",
     "Finding",
     "KVCache",
     "MaskReport",
