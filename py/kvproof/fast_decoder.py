@@ -38,7 +38,7 @@ class FastDecoder:
     It holds its own copy of the weights, and work buffers that each call writes over: changes of
     ``params`` pass unseen, and each thread needs a decoder of its own.
 
-    Examples:
+    Example:
         >>> params = kvproof.init_params(kvproof.REFERENCE, seed=0, dtype="float64")
         >>> fast = kvproof.FastDecoder(params, kvproof.REFERENCE)
         >>> tokens = kvproof.example_tokens(6)
