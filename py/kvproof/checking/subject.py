@@ -134,8 +134,10 @@ class Subject:
         if not self.has("keys_values"):
             return None
         _, cache = self.step(np.zeros((1, 1), np.int64), None)
-        n_heads: int = self.keys_values(cache)[0][0].shape[1]
-        return n_heads
+        try:
+            return int(self.keys_values(cache)[0][0].shape[1])
+        except NotSupported:
+            return None
 
     def length(self, cache: Any) -> int:
         """Tokens in a cache, as the decoder counts them."""
