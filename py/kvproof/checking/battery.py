@@ -172,6 +172,9 @@ def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         )
 
 
+IN_TURNS = "a second request: in turns with the first"
+
+
 def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
     """A second request on the same object, more or less like the first one."""
     (first,), (second,) = texts(subject, rng, 1, 12), texts(subject, rng, 1, 12)
@@ -193,6 +196,17 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         "a second request: the start of the first",
         Case(((*first, *first[:6]),), (*feeds([8, 4]), Op("restart"), *feeds([5, 1]))),
     )
+    switch = Op("switch")
+    turns = (
+        *feeds([5]),
+        Op("restart"),
+        *feeds([5]),
+        switch,
+        *feeds([1, 4]),
+        switch,
+        *feeds([1, 4]),
+    )
+    yield IN_TURNS, Case(((*first, *second[:8]),), turns)
     if subject.has("supports_padding"):
         rows = texts(subject, rng, 2, 8)
         both = tuple((*row, *row) for row in rows)
@@ -222,6 +236,6 @@ def within(subject: Subject, case: Case) -> bool:
         elif op.action == "crop":
             slots = op.argument
         elif op.action == "restart":
-            slots = 0
+            slots, other = 0, slots
         most = max(most, slots, other)
     return most <= longest

@@ -22,7 +22,8 @@ class Op(NamedTuple):
     ``feed`` n: the next n tokens in one call.  ``crop`` length.  ``reorder`` rows.  ``fork`` n: a
     second cache takes the next n tokens, then the first goes on.  ``branch`` n: the same from the
     very cache, without a fork, where a decoder keeps old ones.  ``switch``: go on with the second
-    cache.  ``restart`` lengths: a new request on the same object, without a reset.
+    cache.  ``restart`` lengths: a new request on the same object, without a reset; ``switch`` goes
+    back to the first.
     """
 
     action: Action
@@ -188,7 +189,7 @@ class _Runner:
         elif op.action == "switch":
             self.live, self.other = self.other, self.live
         elif op.action == "restart":
-            self.live = self._fresh(op.argument)
+            self.live, self.other = self._fresh(op.argument), self.live
         elif op.action == "crop":
             self._crop(op.argument)
         else:
@@ -296,12 +297,13 @@ def _fitting(lengths: tuple[int, ...], ops: Sequence[Op]) -> tuple[int, ...]:
 
 def is_legal(case: Case) -> bool:
     """Whether the contract allows it: something is fed, crops and forks find what they need."""
-    slots, other = 0, None
+    slots = 0
+    other: int | None = None
     for op in case.ops:
         if op.action == "feed":
             slots += op.argument
         elif op.action == "restart":
-            slots, other = 0, None
+            slots, other = 0, slots
         elif slots == 0 or (op.action == "crop" and op.argument > slots):
             return False
         elif op.action == "crop":

@@ -27,6 +27,7 @@ def feeding(facts: Facts, verdict: Verdict) -> None:
         _end_of_the_cache,
         _last_row_only,
         _other_history,
+        _only_token_lost,
         _empty_slots,
         _one_token_text,
     )
@@ -65,17 +66,17 @@ def _leaks(facts: Facts, verdict: Verdict) -> None:
     verdict.check = "CAU"
     where = "a chunk" if from_empty else "a chunk on a filled cache"
     why = f"inside {where} a later token moves the logits of an earlier one"
-    ratio = probes.future_against_past(0 if from_empty else n_past)
-    verdict.evidence.append(f"a future token weighs {ratio:.2f} times what a past one does")
+    ratio = probes.future_against_past(on_cache)
+    verdict.evidence.append(f"a token moves earlier rows {ratio:.2f} times as much as later ones")
     if ratio > FULL_WEIGHT:
         verdict.add("MASK-SKIPPED", STRONG, why)
         verdict.add("MASK-VALUE", HINT, why)
     else:
-        verdict.add("MASK-VALUE", STRONG, f"{why}, but less than a past one does")
+        verdict.add("MASK-VALUE", STRONG, f"{why}, but less than a later one: it isn't hidden")
         verdict.add("MASK-SKIPPED", HINT, why)
 
 
-FULL_WEIGHT = 0.6
+FULL_WEIGHT = 0.7
 """Without a mask the future weighs as much as the past; with a mask added as 0 and 1, 1 / e."""
 
 
@@ -104,6 +105,10 @@ def _who_is_seen(facts: Facts, verdict: Verdict) -> None:
         verdict.add("WINDOW-PHASE", LIKELY, "a row of a chunk doesn't see what it should")
         verdict.add("RING-ORDER", LIKELY)
         verdict.add("MASK-TOPLEFT", LIKELY - HINT)
+    elif (lost := _lost_token(facts, n_past, n_new)) is not None:
+        why = f"token {lost} of the past moves nothing any more: its slot is lost"
+        verdict.add("SLOT-WRITE", STRONG, why)
+        verdict.add("KV-LAYOUT", LIKELY)
     elif any(seen > wanted for seen, wanted in zip(furthest, right, strict=True)):
         why = (
             "a row sees tokens behind its own, and single tokens are wrong, too: memory is misread"
@@ -113,6 +118,22 @@ def _who_is_seen(facts: Facts, verdict: Verdict) -> None:
     else:
         verdict.add("SLOT-WRITE", LIKELY, "a row of a chunk doesn't see what it should")
         verdict.add("MASK-TOPLEFT", HINT)
+
+
+def _lost_token(facts: Facts, n_past: int, n_new: int) -> int | None:
+    """A token of the past that moves no row of a chunk."""
+    for position in range(n_past):
+        moved = facts.probes.moved_by(n_past, n_new, position)
+        if moved is not None and (moved <= facts.probes.still).all():
+            return position
+    return None
+
+
+def _only_token_lost(facts: Facts, verdict: Verdict) -> None:
+    """A past of one token that the next one doesn't notice."""
+    if facts.subject.window is None and _lost_token(facts, 1, 1) is not None:
+        why = "the second token doesn't see the first, fed alone: its slot is overwritten or unread"
+        verdict.add("SLOT-WRITE", STRONG, why)
 
 
 def _last_row_only(facts: Facts, verdict: Verdict) -> None:
@@ -142,8 +163,9 @@ def _window(facts: Facts, verdict: Verdict) -> None:
         cached, right = starts
         verdict.check = "MSK"
         why = f"behind {n_past} tokens the first that matters is {cached}; it should be {right}"
-        # One prefill and one token: an edge that is off by one is off by one in each layer.
-        near = abs(cached - right) <= max(1, probes.n_layers - 1)
+        # An edge that is off by one is so in each layer, and in the last one only in a later call.
+        everywhere = not facts.is_right("one call")
+        near = abs(cached - right) <= max(1, probes.n_layers - (not everywhere))
         if cached == 0 or not (ones_are_right or near):
             verdict.add("WINDOW-PHASE", STRONG, why)
             verdict.add("WINDOW-OBO", HINT)
@@ -164,7 +186,10 @@ def _window(facts: Facts, verdict: Verdict) -> None:
     if slot is not None and window - 1 <= slot <= window + 1:
         why = f"one by one the first wrong slot is {slot}, where a ring of {window} fills"
         verdict.add("RING-ORDER", STRONG, why)
-        verdict.add("WINDOW-OBO", LIKELY)
+        verdict.add("WINDOW-OBO", HINT)
+        if not probes.looks_inside:  # else a wrong position would have been seen
+            verdict.add("POS-DRIFT", LIKELY)
+            verdict.add("ROPE-FRAME", LIKELY - HINT)
 
 
 def _blocks(facts: Facts, verdict: Verdict) -> None:
@@ -246,7 +271,10 @@ def _first_layer(
     elif facts.subject.lossy or _is_scaled(value, right_values[0, :, slot]):
         why = f"slot {slot} holds numbers that rounding can't explain: another scale"
         verdict.add("QUANT-SCALE", STRONG, why)
-    elif probes.older_keys_change(text):
+    elif not first.key_slots and _from_other_head(facts, values[0], right_values[0], slot):
+        why = f"in slot {slot} a head of V holds another head's vector of another slot: strides"
+        verdict.add("KV-LAYOUT", EXACT, why)
+    elif not first.value_slots and probes.older_keys_change(text):
         why = "keys that were right when they were written change in later calls"
         verdict.add("ROPE-FRAME", STRONG, why)
     elif not _named_position(facts, bool(first.value_slots), verdict):
@@ -278,6 +306,21 @@ def _other_slot(
     verdict.add("POS-DRIFT", LIKELY, why)
     verdict.add("ROPE-FRAME", LIKELY)
     verdict.add("SLOT-WRITE", HINT)
+
+
+def _from_other_head(facts: Facts, values: Logits, right: Logits, slot: int) -> bool:
+    """Whether each head's wrong value (H, S, D) in a slot belongs elsewhere, and one to a head."""
+    heads = range(right.shape[0])
+    places = [
+        [
+            head != other
+            for other in heads
+            for source in range(right.shape[1])
+            if facts.probes.same_vectors(values[head, slot], right[other, source])
+        ]
+        for head in heads
+    ]
+    return all(places) and any(all(place) for place in places)
 
 
 def _is_empty(pair: tuple[Logits, Logits], slot: int) -> bool:
@@ -379,16 +422,20 @@ def _other_history(facts: Facts, verdict: Verdict) -> None:
 def _empty_slots(facts: Facts, verdict: Verdict) -> None:
     """Does the error go away as the cache fills?  Then its empty slots are read."""
     longest = facts.subject.longest
-    if longest > 512 or facts.subject.window is not None:
+    if longest > 512 or facts.subject.window is not None or facts.subject.lossy:
         return
     text = [facts.probes.text[i % facts.probes.n] for i in range(longest)]
     pairs = ([4], [longest]), ([3, 1], [longest - 1, 1])
     for short, whole in pairs:
         few, all_full = facts.probes.error(text[:4], short), facts.probes.error(text, whole)
-        if facts.tolerance < few and all_full < few / 5:
-            why = "the error goes away as the cache fills: its empty slots are read"
+        if facts.tolerance < few and all_full <= facts.tolerance:
+            why = "the error is gone when the cache is full: its empty slots are read"
             verdict.add("SLOT-STALE", STRONG, why)
             return
+        if facts.tolerance < few and all_full < few / 5:
+            why = "the error gets less as the cache fills: a key too much, or one too few"
+            verdict.add("SELF-READ", LIKELY, why)
+            verdict.add("SLOT-STALE", LIKELY, why)
 
 
 # ---------------------------------------------------------------------- weights or values
@@ -428,11 +475,23 @@ def _wrong_weights(facts: Facts, verdict: Verdict) -> None:
             verdict.add("POS-DRIFT", HINT)
             return
     why = "weights are wrong for every new token: its position is"
-    behind_one = probes.is_right([1, 1]) and probes.is_right([1, 1, 1])
-    verdict.add("POS-DRIFT" if behind_one else "POS-RESET", STRONG, why)
-    verdict.add("POS-RESET" if behind_one else "POS-DRIFT", LIKELY)
+    drifts = probes.is_right([1, 1]) and probes.is_right([1, 1, 1])
+    if _same_in_any_chunks(facts):
+        why, drifts = f"{why}, and it isn't counted from the start of a chunk", True
+    verdict.add("POS-DRIFT" if drifts else "POS-RESET", STRONG, why)
+    verdict.add("POS-RESET" if drifts else "POS-DRIFT", LIKELY)
     verdict.add("BIAS-LEN", LIKELY - HINT if inside is None else HINT)
     verdict.add("ROPE-FRAME", HINT)
+
+
+def _same_in_any_chunks(facts: Facts) -> bool:
+    """Whether the last wrong logits stay the same however the tokens behind a prefill come."""
+    text = facts.probes.text[:7]
+    calls = [facts.probes.feed(text, [3, *sizes]) for sizes in ([3, 1], [1, 2, 1], [1, 1, 1, 1])]
+    first = calls[0]
+    return first is not None and all(
+        call is not None and facts.probes.same(call.logits, first.logits) for call in calls
+    )
 
 
 def _what_is_left(facts: Facts, verdict: Verdict) -> None:
@@ -475,8 +534,24 @@ def _past_is_misread(facts: Facts, verdict: Verdict) -> None:
         verdict.add("SLOT-WRITE", LIKELY - HINT)
         verdict.add("LAYER-MIX", HINT)
     else:
-        why = "what is stored is right, and what is read from it isn't"
+        if not facts.probes.looks_inside:
+            _hidden_positions(facts, verdict)
+        why = "what is read is wrong"
         verdict.add("LAYER-MIX", LIKELY, why)
         verdict.add("KV-LAYOUT", LIKELY - HINT, why)
         verdict.add("HEAD-MAP", HINT, why)
         verdict.add("SLOT-WRITE", HINT, why)
+
+
+def _hidden_positions(facts: Facts, verdict: Verdict) -> None:
+    """Nothing more can be told from outside: of what is left, wrong positions are most common."""
+    if facts.probes.positions_act_on_scores_only():
+        return
+    why = "positions are part of the values, which can't be looked at: they may be wrong"
+    if _same_in_any_chunks(facts):
+        verdict.add("POS-DRIFT", LIKELY, why)
+        verdict.add("SLOT-WRITE", LIKELY - HINT)
+    else:
+        why = f"{why}, and it matters where a chunk begins"
+        verdict.add("POS-RESET", STRONG, why)
+        verdict.add("POS-DRIFT", LIKELY - HINT)

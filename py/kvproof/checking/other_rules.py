@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kvproof.checking.battery import IN_TURNS
 from kvproof.checking.cases import Observation, run
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
@@ -241,6 +242,13 @@ def second_use(facts: Facts, verdict: Verdict) -> None:
     """A second request on the same object."""
     seen = facts.first.first_bad(facts.tolerance)
     if seen is not None and len(seen.histories) == 1 and _from_before(facts, seen, verdict):
+        return
+    if set(facts.wrong) == {IN_TURNS}:
+        why = "one request after the other is right, in turns they disturb each other"
+        paged = facts.subject.block_size is not None
+        verdict.add("PAGE-MAP" if paged else "ALIAS", STRONG, why)
+        verdict.add("ALIAS" if paged else "SLOT-STALE", LIKELY)
+        verdict.add("POS-DRIFT", HINT)
         return
     unrelated = {"a second request: another text", "a second request: a shorter text"}
     if unrelated & set(facts.wrong):

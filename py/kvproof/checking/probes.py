@@ -124,27 +124,28 @@ class Probes:
                 right = position
         return None if cached is None or right is None else (cached, right)
 
-    def future_against_past(self, n_past: int) -> float:
-        """In one row of a chunk: what later tokens do to it, over what earlier ones do.
+    def future_against_past(self, on_cache: bool) -> float:
+        """What a token does to an earlier row of its chunk, over what it does to a later one.
 
-        The median over rows and texts: single effects depend on the tokens, not only on how much
-        attention they get.
+        The geometric mean over tokens, distances and texts, since single effects depend on what the
+        tokens are.  Behind many others, so that the chunk itself hardly changes what each row
+        divides its weights by.
         """
-        n_new = min(7, self.n - n_past, self.subject.window or 7)
-        ratios: list[float] = []
-        for shift in range(6):
+        n_new = min(7, self.n)
+        n_past = min(16, self.subject.longest - n_new) if on_cache else 0
+        logs: list[float] = []
+        for text in battery.texts(self.subject, np.random.default_rng(7), 8, n_past + n_new):
             other = Probes(self.subject, self.tolerance, self.still)
-            other.text = (*self.text[shift:], *self.text[:shift])
-            other.other = (*self.other[shift:], *self.other[:shift])
-            columns = range(n_past, n_past + n_new)
-            moved = [other.moved_by(n_past, n_new, column) for column in columns]
-            if any(row is None for row in moved):
-                continue
-            table = np.array(moved)  # (token, row)
-            for row in range(1, n_new - 1):
-                past = float(np.median(table[:row, row]))
-                ratios.append(float(np.median(table[row + 1 :, row])) / max(past, 1e-30))
-        return float(np.median(ratios)) if ratios else 0.0
+            other.text = text
+            other.other = tuple((token + 1) % self.subject.vocab_size for token in text)
+            for token in range(n_new):
+                moved = other.moved_by(n_past, n_new, n_past + token)
+                for apart in range(1, min(token, n_new - 1 - token, 3) + 1):
+                    if moved is not None:
+                        with np.errstate(divide="ignore", invalid="ignore"):
+                            logs.append(float(np.log(moved[token - apart] / moved[token + apart])))
+        finite = [log for log in logs if np.isfinite(log)]
+        return float(np.exp(np.mean(finite))) if finite else 0.0
 
     # ------------------------------------------------------------------ a text of one token
 
