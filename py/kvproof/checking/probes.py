@@ -131,8 +131,9 @@ class Probes:
         tokens are.  Behind many others, so that the chunk itself hardly changes what each row
         divides its weights by.
         """
-        n_new = min(7, self.n)
-        n_past = min(16, self.subject.longest - n_new) if on_cache else 0
+        widest = self.subject.window or 16  # a ring may take no longer chunks
+        n_new = min(7, self.n, widest)
+        n_past = min(widest, self.subject.longest - n_new) if on_cache else 0
         logs: list[float] = []
         for text in battery.texts(self.subject, np.random.default_rng(7), 8, n_past + n_new):
             other = Probes(self.subject, self.tolerance, self.still)
@@ -145,7 +146,7 @@ class Probes:
                         with np.errstate(divide="ignore", invalid="ignore"):
                             logs.append(float(np.log(moved[token - apart] / moved[token + apart])))
         finite = [log for log in logs if np.isfinite(log)]
-        return float(np.exp(np.mean(finite))) if finite else 0.0
+        return float(np.exp(np.mean(finite))) if finite else 1.0
 
     # ------------------------------------------------------------------ a text of one token
 
