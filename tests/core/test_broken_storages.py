@@ -9,27 +9,14 @@ from tests.core.recompute import (
     random_tokens,
     reads_int8,
     rows_alone,
-    tiny_params,
 )
+from tests.core.test_storages import CONFIG, PARAMS
 
-from kvproof import DecoderConfig, decode, new_cache
+from kvproof import decode, new_cache
 from kvproof.cache import PagedCache, RollingCache, StaticCache, Storage
 from kvproof.cache.rolling import Ring
 from kvproof.masks import IntArray
 from kvproof.params import FloatArray
-
-CONFIG = DecoderConfig(
-    width=8,
-    n_heads=2,
-    n_kv_heads=1,
-    vocab_size=11,
-    mlp_width=8,
-    max_positions=12,
-    positions="rope",
-    window=4,
-    n_sinks=1,
-)
-PARAMS = tiny_params(CONFIG, 0, "float64")
 
 
 def error_of_a_history(storage: Storage) -> float:

@@ -33,9 +33,16 @@ STORAGES: tuple[Storage, ...] = get_args(Storage)
 IN_PLACE: tuple[Storage, ...] = ("static", "rolling", "paged")
 CAPACITIES = {"static": 12, "paged": 24, "rolling": 6}
 CONFIG = DecoderConfig(
-    width=8, n_heads=2, n_kv_heads=1, vocab_size=11, mlp_width=8, max_positions=12, window=4,
-    n_sinks=1, positions="rope",
-)  # fmt: skip
+    width=8,
+    n_heads=2,
+    n_kv_heads=1,
+    vocab_size=11,
+    mlp_width=8,
+    max_positions=12,
+    positions="rope",
+    window=4,
+    n_sinks=1,
+)
 PARAMS = tiny_params(CONFIG, 0, "float64")
 TOKENS = random_tokens(CONFIG, 2, 12, seed=0)
 PADDING = np.array([0, 2])
