@@ -73,7 +73,11 @@ def report_on(specimen: Specimen, seed: int = 0, hide: Sequence[str] = ()) -> Re
 
 def score(specimen: Specimen, seed: int = 0, hide: Sequence[str] = ()) -> Score:
     """Check a specimen, and see whether the checker finds and names what is wrong with it."""
-    report = report_on(specimen, seed, hide)
+    return scored(specimen, seed, report_on(specimen, seed, hide))
+
+
+def scored(specimen: Specimen, seed: int, report: Report) -> Score:
+    """What a report on a specimen is worth."""
     named: tuple[str, ...] = ()
     if not report.ok:
         first = report.findings[0]

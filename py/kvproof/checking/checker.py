@@ -248,7 +248,7 @@ class _Checker:
             | ({} if verdict.layer is None else {"layer": verdict.layer}),
             tuple(others[:4]),
             tuple(sentence for sentence in (best.why, *_evidence(facts, verdict)) if sentence),
-            snippet(smallest.case, bad, self.tolerance),
+            _snippet(smallest, self.tolerance),
             best.confidence,
             _influence(facts) if stage == "feeding" and not smallest.trouble else None,
         )
@@ -273,8 +273,15 @@ class _Checker:
         _, cache = subject.step(np.zeros((1, 3), np.int64), None)
         if not subject.refuses_crop(cache, 5):
             sentence = "crop(cache, 5) of a cache with 3 tokens does not raise"
+            lines = (
+                "import numpy as np\n"
+                "logits, cache = decoder.step(np.array([[0, 0, 0]]), None)\n"
+                "print(decoder.crop(cache, 5))  # should raise"
+            )
             self.findings.append(
-                Finding("ROLLBACK", "BOOK", None, 0.0, self.tolerance, {}, (), (sentence,), "", 0.8)
+                Finding(
+                    "ROLLBACK", "BOOK", None, 0, self.tolerance, {}, (), (sentence,), lines, 0.8
+                )
             )
 
     def out_of_time(self, budget_s: float) -> None:
@@ -309,6 +316,13 @@ class _Checker:
         )
 
 
+def _snippet(result: Result, tolerance: float) -> str:
+    bad = result.first_bad(tolerance)
+    text = snippet(result.case, bad, tolerance)
+    counted = bad is None and result.ledger
+    return f"{text}\nprint(decoder.length(cache))  # {result.ledger}" if counted else text
+
+
 def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float) -> Finding:
     """What is certain when the budget ends before a failure is understood."""
     first = min(wrong.values(), key=lambda result: result.case.size)
@@ -323,7 +337,7 @@ def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float) -> Find
         _where(bad, tolerance),
         (),
         tuple(filter(None, said)),
-        snippet(first.case, bad, tolerance),
+        _snippet(first, tolerance),
         0.5,
     )
 
@@ -375,7 +389,11 @@ def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: floa
     )
     case = Case((text,), feeds([len(text)]))
     others = (Alternative("LOGIT-SHIFT", 0.1, ""), Alternative("MASK-VALUE", 0.1, ""))
-    return Finding(kind, "GOLD", case, difference, tolerance, {}, others, evidence, "", 0.6)
+    lines = (
+        f"import numpy as np\ntokens = np.array({[list(text)]})\n"
+        "print(np.abs(np.asarray(decoder.full(tokens)) - np.asarray(gold(tokens))).max())"
+    )
+    return Finding(kind, "GOLD", case, difference, tolerance, {}, others, evidence, lines, 0.6)
 
 
 @contextmanager

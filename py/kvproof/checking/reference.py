@@ -157,18 +157,40 @@ def _apart(one: Logits, other: Logits) -> float:
     return difference if np.isfinite(difference) else np.inf
 
 
+SEE = {
+    "LOG": ("print(np.isfinite(whole).all())",),
+    "REP": ("print(np.abs(np.asarray(decoder.full(tokens)) - whole).max())  # should be 0",),
+    "ROW": (
+        "for row, text in enumerate(tokens):  # all of these should be rounding",
+        "    alone = np.asarray(decoder.full(text[None]))[0]",
+        "    print(row, np.abs(alone - whole[row]).max())",
+    ),
+    "MSK": (
+        "for token in range(tokens.shape[1]):  # each should move all positions from its own on",
+        "    changed = tokens.copy()",
+        "    changed[0, token] = (changed[0, token] + 1) % decoder.vocab_size",
+        "    moved = np.abs(np.asarray(decoder.full(changed)) - whole)[0].max(axis=-1)",
+        "    print(token, np.flatnonzero(moved))",
+    ),
+}
+"""Check -> lines that show what is wrong with ``whole``, the logits of ``tokens``."""
+PREFIXES = (
+    "for end in range(1, tokens.shape[1]):  # all of these should be rounding",
+    "    part = np.asarray(decoder.full(tokens[:, :end]))",
+    "    print(end, np.abs(part - whole[:, :end]).max())",
+)
+
+
 def _fault(check: str, sentence: str, text: tuple[Row, ...], kind: str = "UNKNOWN") -> Finding:
     lines = (
-        "import numpy as np\n"
-        f"tokens = np.array({[list(row) for row in text]})\n"
-        "whole = np.asarray(decoder.full(tokens))\n"
-        "for end in range(1, tokens.shape[1]):  # all of these should be rounding\n"
-        "    part = np.asarray(decoder.full(tokens[:, :end]))\n"
-        "    print(end, np.abs(part - whole[:, :end]).max())"
+        "import numpy as np",
+        f"tokens = np.array({[list(row) for row in text]})",
+        "whole = np.asarray(decoder.full(tokens))",
+        *SEE.get(check, PREFIXES),
     )
     evidence = (sentence, "the cache was not checked: it would be held against this")
     case = Case(text, feeds([len(text[0])]))
-    return Finding(kind, check, case, 0.0, 0.0, {}, (), evidence, lines, 0.9)
+    return Finding(kind, check, case, 0.0, 0.0, {}, (), evidence, "\n".join(lines), 0.9)
 
 
 def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:

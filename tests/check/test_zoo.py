@@ -1,0 +1,174 @@
+"""The checker on the zoo: all that is broken is found, most of it named, nothing right condemned.
+
+More seeds, and the figures of them, are the benchmark's.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.check.decoders import Plain
+
+from kvproof import check
+from kvproof.checking import Report, checker, reference
+from kvproof.checking.cases import Case, is_legal, run
+from kvproof.checking.shrink import shrink
+from kvproof.checking.subject import Subject
+from kvproof.scorecard import Score, report_on, right_reports, score, scored, totals
+from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, Specimen
+
+SEEDS = (0, 1)
+
+
+class Zoo:
+    """The reports on all specimens, each made once, and what was shrunk for each."""
+
+    def __init__(self) -> None:
+        self.reports: dict[tuple[str, int], Report] = {}
+        self.shrunk: dict[str, list[tuple[Case, Case]]] = {}
+
+    def scores(self, seed: int) -> list[Score]:
+        return [scored(one, seed, self.reports[name, seed]) for name, one in SPECIMENS.items()]
+
+
+@pytest.fixture(scope="module")
+def zoo() -> Zoo:
+    made = Zoo()
+    name = ""
+
+    def noted(case: Case, fails: Any) -> Case:
+        smallest = shrink(case, fails)
+        made.shrunk.setdefault(name, []).append((case, smallest))
+        return smallest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checker, "shrink", noted)
+        for name in SPECIMENS:
+            for seed in SEEDS:
+                made.reports[name, seed] = report_on(SPECIMENS[name], seed)
+    return made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_are_found_and_most_are_named(zoo: Zoo, seed: int) -> None:
+    scores = zoo.scores(seed)
+    assert [one.specimen for one in scores if one.verdict == "missed"] == []
+    assert totals(scores).first >= 0.85
+    assert totals(scores).among_three >= 0.95
+
+
+def test_all_are_found_without_a_look_inside() -> None:
+    """Fewer are named; the figures are the benchmark's."""
+    scores = [score(one, 0, hide=["keys_values"]) for one in SPECIMENS.values()]
+    assert [one.specimen for one in scores if one.verdict == "missed"] == []
+    assert totals(scores).first >= 0.75
+    assert totals(scores).among_three >= 0.90
+
+
+def test_nothing_right_is_condemned() -> None:
+    seen = 0
+    for name, seed, report in right_reports(SEEDS):
+        assert report.findings == (), (name, seed)
+        assert report.complete
+        seen += 1
+    assert seen == len(SEEDS) * (len(CONTROLS) + len(RIGHT)) > 100
+
+
+# ------------------------------------------------------------------ the smallest case
+
+
+def test_shrinking_makes_nothing_larger(zoo: Zoo) -> None:
+    pairs = [pair for pairs in zoo.shrunk.values() for pair in pairs]
+    assert len(pairs) > 150
+    for before, after in pairs:
+        assert is_legal(after)
+        assert after.size <= before.size
+        assert after.n_tokens <= before.n_tokens
+    assert np.median([after.n_tokens / before.n_tokens for before, after in pairs]) < 0.4
+
+
+def test_what_shrinking_leaves_still_fails_on_a_new_object(zoo: Zoo) -> None:
+    for (name, seed), report in zoo.reports.items():
+        finding = report.findings[0]
+        if name in zoo.shrunk:
+            assert finding.case is not None
+            subject = Subject(SPECIMENS[name].make(seed), math.inf)
+            assert run(subject, finding.case).wrong(finding.tolerance), (name, seed)
+
+
+def test_the_same_seed_gives_the_same_report(zoo: Zoo) -> None:
+    for name in list(SPECIMENS)[::6]:
+        again = report_on(SPECIMENS[name], 0)
+        first = zoo.reports[name, 0]
+        assert {**again.to_dict(), "seconds": 0} == {**first.to_dict(), "seconds": 0}, name
+
+
+@pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)
+def test_the_snippet_of_each_finding_shows_what_is_wrong(zoo: Zoo, one: Specimen) -> None:
+    finding = zoo.reports[one.name, 0].findings[0]
+    printed: list[tuple[Any, ...]] = []
+    names = {"decoder": one.make(0), "gold": one.right(0).full}
+    exec(finding.snippet, names | {"print": lambda *words: printed.append(words)})
+    if finding.check == "MSK" and "full" in finding.evidence[0]:
+        n = len(printed)
+        assert any(len(moved) < n - token for token, moved in printed)
+        return
+    errors = [float(words[-1]) for words in printed]
+    assert errors
+    assert not max(errors) <= max(finding.tolerance, 1e-9)
+    if finding.max_abs_error and np.isfinite(finding.max_abs_error):
+        assert max(errors) == pytest.approx(finding.max_abs_error, rel=1e-6)
+
+
+# ------------------------------------------------------------------ the checker itself, broken
+
+
+class OffBy(Plain):
+    """Every cached call adds an error that is a multiple of what is allowed."""
+
+    def __init__(self, error: float) -> None:
+        super().__init__()
+        self.error = error
+
+    def step(self, tokens: Any, cache: Any) -> Any:
+        logits, longer = super().step(tokens, cache)
+        return logits + (self.error if cache is not None else 0.0), longer
+
+
+def test_the_tolerance_is_as_tight_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = check(Plain()).tolerance
+    assert check(OffBy(allowed / 3)).ok
+    assert not check(OffBy(3 * allowed)).ok
+    monkeypatch.setattr(reference, "NOISE_FACTOR", 1000 * reference.NOISE_FACTOR)
+    monkeypatch.setattr(reference, "LEAST_UNITS", 1000 * reference.LEAST_UNITS)
+    assert check(OffBy(3 * allowed)).ok, "a tolerance that is too large would be noticed"
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("feeding", "slot-write-clamp"),
+        ("batch", "page-map-contiguous"),
+        ("padding", "pos-perrow-learned"),
+        ("operations", "rollback-one-left"),
+        ("second use", "slot-stale-leftover"),
+    ],
+)
+def test_each_stage_is_needed(
+    zoo: Zoo, stage: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert scored(SPECIMENS[name], 0, zoo.reports[name, 0]).verdict == "first"
+    others = {key: value for key, value in checker.STAGES.items() if key != stage}
+    monkeypatch.setattr(checker, "STAGES", others)
+    assert score(SPECIMENS[name], 0).verdict != "first"
+
+
+def test_without_shrinking_cases_would_be_large(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [
+        found.findings[0].case.size for found in zoo.reports.values() if found.findings[0].case
+    ]
+    monkeypatch.setattr(checker, "shrink", lambda case, _: case)
+    report = report_on(SPECIMENS["pos-reset-rope"])
+    assert report.findings[0].case is not None
+    assert report.findings[0].case.size > sorted(sizes)[len(sizes) * 3 // 4]
