@@ -1,4 +1,4 @@
-"""Measure the built site in cold browser contexts, then the core (``bench_core.py``).
+"""Measure the built site in cold browser contexts, then the core and the checker.
 
 The site: start, sliders, memory, bytes.  Floor and site alternate within one run, because shared
 machines drift; ratios are taken within a round.  The floor is plain Pyodide and NumPy in a module
@@ -24,7 +24,7 @@ import brotli
 import numpy as np
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from kvsite import bench_core
+from kvsite import bench_checker, bench_core
 from kvsite.browser import launch_options
 from kvsite.paths import BUILD, DIST, ROOT, RUNTIME
 from kvsite.serve import start_server
@@ -32,7 +32,7 @@ from kvsite.stages import Failure, megabytes
 
 STARTS_WITHIN_MS = 120_000
 README = ROOT / "README.md"
-SECTIONS = ("site", "core")
+SECTIONS = ("site", "core", "checker")
 MARKERS = ("<!-- bench:start -->", "<!-- bench:end -->")
 SLIDER_MOVES = 60
 HEAP_MOVES = 200
@@ -66,18 +66,20 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="build.py bench --")
     parser.add_argument("--runs", type=int, default=5, help="cold contexts of each kind")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each path of the core")
-    parser.add_argument("--only", choices=SECTIONS, help="measure one, keep the other's figures")
+    parser.add_argument("--only", choices=SECTIONS, help="measure one, keep the others' figures")
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where to write")
     parser.add_argument("--readme", action="store_true", help="put the figures into the README")
     args = parser.parse_args(argv)
-    figures = kept_figures(args.json) if args.only else {}
-    if args.only != "core":
+    figures = kept_figures(args.json, args.only) if args.only else {}
+    if args.only in (None, "site"):
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(**launch_options())
             figures["site"] = measure(browser, args.runs)
             browser.close()
-    if args.only != "site":
+    if args.only in (None, "core"):
         figures["core"] = bench_core.measure(args.rounds)
+    if args.only in (None, "checker"):
+        figures["checker"] = bench_checker.measure()
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(figures, indent=1) + "\n")
     if args.readme:
@@ -87,17 +89,17 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def kept_figures(path: Path) -> dict[str, Any]:
-    """Both sections of an earlier run.
+def kept_figures(path: Path, only: str) -> dict[str, Any]:
+    """The sections of an earlier run, of which ``only`` will be measured anew.
 
     Raises:
-        Failure: there are none.
+        Failure: another one is missing.
     """
     figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if missing := [name for name in SECTIONS if name not in figures]:
+    if missing := [name for name in SECTIONS if name not in (*figures, only)]:
         raise Failure(
             f"{path} has no figures of the {' and the '.join(missing)} to keep: "
-            "measure both first, without --only"
+            "measure all first, without --only"
         )
     return figures
 
@@ -238,7 +240,11 @@ def processor() -> str:
 
 def summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
     """What was measured, the figure, and its budget if it has one."""
-    return [*site_summary(figures["site"]), *bench_core.summary(figures["core"])]
+    return [
+        *site_summary(figures["site"]),
+        *bench_core.summary(figures["core"]),
+        *bench_checker.summary(figures["checker"]),
+    ]
 
 
 def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -298,6 +304,8 @@ def as_markdown(figures: dict[str, Any]) -> str:
             "own arrays, without all that lies between them.",
             "",
             *_markdown_table(steps),
+            "",
+            f"The checker: {bench_checker.note(figures['checker'])}",
         ]
     )
 

@@ -9,13 +9,33 @@ import numpy as np
 import pytest
 
 from kvproof import REFERENCE, init_params
-from kvsite import bench, bench_core
+from kvproof.zoo import SPECIMENS, RightDecoder
+from kvsite import bench, bench_checker, bench_core
 from kvsite.stages import Failure
 
 
 @pytest.fixture
-def figures(site: dict[str, Any], core: dict[str, Any]) -> dict[str, Any]:
-    return {"site": site, "core": core}
+def figures(site: dict[str, Any], core: dict[str, Any], checker: dict[str, Any]) -> dict[str, Any]:
+    return {"site": site, "core": core, "checker": checker}
+
+
+@pytest.fixture
+def checker() -> dict[str, Any]:
+    shares = {"n": 10, "detected": 1.0, "first": 0.9, "among_three": 0.956}
+    return {
+        "zoo": shares,
+        "hidden": shares | {"first": 0.5},
+        "variations": shares | {"n": 300},
+        "not_first": ["layer-mix-shared"],
+        "n_right": 1180,
+        "false_alarms": [],
+        "seconds": {
+            "slowest": 2.5,
+            "reference": [0.1, 9.0, 0.2],
+            "llama": [1.0, 2.0, 3.0],
+            "pyodide": [0.5, 0.6, 0.7],
+        },
+    }
 
 
 @pytest.fixture
@@ -115,17 +135,41 @@ def test_a_path_with_other_logits_stops_the_benchmark() -> None:
         bench_core.check(16, params, wrong)
 
 
-def test_one_section_alone_needs_an_earlier_run_of_both(
+def test_one_section_alone_needs_an_earlier_run_of_the_others(
     figures: dict[str, Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "bench.json"
-    with pytest.raises(Failure, match="no figures of the site and the core"):
-        bench.kept_figures(path)
+    with pytest.raises(Failure, match="no figures of the core and the checker to keep"):
+        bench.kept_figures(path, "site")
     path.write_text(json.dumps({"core": figures["core"]}))
     with pytest.raises(Failure, match="no figures of the site to keep"):
-        bench.kept_figures(path)
-    path.write_text(json.dumps(figures))
-    assert bench.kept_figures(path) == figures
+        bench.kept_figures(path, "checker")
+    others = {name: figures[name] for name in ("site", "core")}
+    path.write_text(json.dumps(others))
+    assert bench.kept_figures(path, "checker") == others
+
+
+def test_the_checkers_rows(figures: dict[str, Any]) -> None:
+    measured = {name: (value, goal) for name, value, goal in bench.summary(figures)}
+    assert measured["checker: found, of 10 broken decoders"] == ("100.0%", "100%")
+    assert measured["checker: its kind among the first three"] == ("95.6%", ">= 95%")
+    assert measured["checker: found / first / three, K and V hidden"] == ("100% / 50% / 96%", "")
+    assert measured["checker: false alarms, of 1,180 right ones"] == ("0", "0")
+    assert measured["checker: a right REFERENCE"] == ("0.20 s", "<= 3 s")
+    assert measured["checker: a tiny Llama of transformers"] == ("2.00 s", "<= 20 s")
+    figures["checker"]["false_alarms"] = ["rope-static, seed 3: RightDecoder: wrong\nmore"]
+    text = bench.as_markdown(figures)
+    assert "named first for: layer-mix-shared." in text
+    assert "False alarm: rope-static, seed 3: RightDecoder: wrong." in text
+    assert "| checker: false alarms, of 1,180 right ones | 1 | 0 |" in text
+
+
+def test_a_decoder_that_is_not_right_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_checker, "ROUNDS", 1)
+    assert len(bench_checker.seconds(RightDecoder())) == 1
+    assert len(bench_checker.seconds(bench_checker.tiny_llama())) == 1
+    with pytest.raises(AssertionError, match="MASK-TOPLEFT"):
+        bench_checker.seconds(SPECIMENS["mask-topleft"].make())
 
 
 def test_percentiles_and_sums(figures: dict[str, Any]) -> None:
