@@ -7,6 +7,7 @@ import ast
 import contextlib
 import inspect
 import io
+import json
 import linecache
 import time
 import traceback
@@ -18,6 +19,8 @@ MAX_CHARACTERS = 100_000
 MAX_LINES = 2_000
 HOLD_CHARACTERS = 4_096
 HOLD_SECONDS = 0.05
+REPORT = "application/vnd.kvproof.report+json"
+"""The type of a checker's report as data: the page can draw it."""
 
 Write = Callable[[str, str], None]
 
@@ -26,11 +29,13 @@ Write = Callable[[str, str], None]
 class CellResult:
     """How a run ended.
 
-    ``value`` is the ``repr`` of the last expression, None if there is none or it is None.
+    ``value`` is the last expression as text, None if there is none or it is None.
+    ``report`` is the same as JSON, if it is a checker's report.
     ``error`` is the formatted traceback, None if the cell ran to its end.
     """
 
     value: str | None = None
+    report: str | None = None
     error: str | None = None
 
 
@@ -53,7 +58,7 @@ class CellRunner:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
             try:
                 value = await self._evaluate(source, f"cell {number}")
-                result = CellResult(value=None if value is None else _shortened(repr(value)))
+                result = _shown(value)
             except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
                 result = CellResult(error=_shortened(_explain(error)))
         output.send()
@@ -88,6 +93,21 @@ def _compile(source: str, filename: str) -> list[CodeType]:
             error.text = source.split("\n")[error.lineno - 1]
         raise
     return codes
+
+
+def _shown(value: object) -> CellResult:
+    """A value as text; one that describes itself to notebooks may add a report's data."""
+    if value is None:
+        return CellResult()
+    describe = getattr(type(value), "_repr_mimebundle_", None)
+    described = None if describe is None else describe(value)
+    bundle = described if isinstance(described, dict) else {}
+    text = bundle.get("text/plain")
+    report = json.dumps(bundle[REPORT], allow_nan=False) if REPORT in bundle else None
+    return CellResult(
+        _shortened(repr(value) if text is None else text),
+        report if report is None or len(report) <= MAX_CHARACTERS else None,
+    )
 
 
 def _explain(error: BaseException) -> str:

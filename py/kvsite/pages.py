@@ -26,6 +26,7 @@ from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import NOTEBOOK, render_notebook
 from kvsite.paths import PY, ROOT, RUNTIME
 from kvsite.policy import CONTENT_SECURITY_POLICY
+from kvsite.specimens import specimen_kinds, specimen_sources
 from kvsite.stamps import STAMP
 from kvsite.timing import RESULTS, load_results, other_code_figure, timing_figure, timing_rows
 from kvsite.wasm import WASM
@@ -73,6 +74,7 @@ class Site:
         for path in files:
             self._add_asset(path.name, path.read_bytes())
         self._add_asset("style.css", style_sheet().encode())
+        self._add_asset("specimens.json", json.dumps(specimen_sources()).encode())
 
     def _add_asset(self, name: str, content: bytes) -> None:
         stem, dot, suffix = name.rpartition(".")
@@ -114,12 +116,17 @@ class Site:
             },
             "cells": {
                 "workerUrl": self._assets["cells-worker.js"],
+                "specimensUrl": self._assets["specimens.json"],
                 "python": self._python("kvproof.tar", ["numpy"]),
             },
         }
 
     def _write_index(self) -> None:
         results = load_results()
+        *cells, check_yours = [
+            {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
+            for cell in load_cells(SITE / "cells")
+        ]
         lab = default_state(json.loads((WASM / "mask_lab.json").read_text()))
         context = {
             **lab,
@@ -131,10 +138,9 @@ class Site:
                 function_body(PY / "kvproof" / "decoder.py", "forward"),
                 function_body(PY / "kvproof" / "cached_decoder.py", "decode"),
             ),
-            "cells": [
-                {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
-                for cell in load_cells(SITE / "cells")
-            ],
+            "cells": cells,
+            "check_yours": check_yours,
+            "specimen_kinds": specimen_kinds(),
         }
         source = (SITE / "pages" / "en" / "index.md").read_text()
         front, content = self.markdown(source, context)

@@ -1,6 +1,7 @@
 // What one cell has written. All of it is inserted as text.
 
 import { element } from "./cell-element.js";
+import { drawnReport, summary } from "./cell-report.js";
 
 /** @typedef {"stdout" | "stderr" | "notice" | "value" | "error"} OutputKind */
 
@@ -36,6 +37,23 @@ export class CellOutput {
   add(kind, text) {
     this.#waiting.push({ kind, text });
     this.#frame ||= requestAnimationFrame(() => this.draw());
+  }
+
+  /**
+   * Draws a report in place of the value that says the same as text.
+   *
+   * @param {string} json of a cell-report.js Report
+   * @returns {string} the verdict in one line, "" if it is no report
+   */
+  drawReport(json) {
+    const value = this.element.querySelector("[data-kind=value]");
+    try {
+      const report = JSON.parse(json);
+      value?.replaceWith(drawnReport(report, value.textContent ?? ""));
+      return summary(report);
+    } catch {
+      return ""; // Somebody's own object says that it is a report and isn't one: its text is there.
+    }
   }
 
   /** Shows at once what waits for the next frame. */

@@ -8,7 +8,8 @@ import { PythonWorker } from "./python-worker.js";
  * @typedef {{type: "ready"}} ReadyMessage
  * @typedef {{type: "failed", message: string}} FailedMessage
  * @typedef {{type: "output", id: number, kind: OutputKind, text: string}} OutputMessage
- * @typedef {{type: "done", id: number, value?: string, error?: string}} DoneMessage
+ * @typedef {{type: "done", id: number, value?: string, report?: string, error?: string}}
+ *   DoneMessage
  * @typedef {{type: "crashed", id: number, message: string}} CrashedMessage
  * @typedef {ProgressMessage | ReadyMessage | FailedMessage | OutputMessage | DoneMessage
  *   | CrashedMessage} Message

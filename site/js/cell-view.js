@@ -7,7 +7,6 @@ import { CellOutput } from "./cell-output.js";
 export class CellView {
   #section;
   #source;
-  #original;
   #editor;
   #count = element("span", { className: "cell-count" });
   #state = element("span", { className: "cell-state" });
@@ -23,13 +22,13 @@ export class CellView {
     const pre = /** @type {HTMLElement} */ (section.querySelector("pre.cell-source"));
     this.#section = section;
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
-    this.#original = (this.#source.textContent ?? "").trimEnd();
+    this.original = (this.#source.textContent ?? "").trimEnd();
     this.output = new CellOutput(`Output of cell ${number}`);
     const box = element("div", { className: "cell-box" }, [this.#head(number, () => run(false))]);
     pre.replaceWith(box);
     this.#editor = createEditor({
       parent: box,
-      text: this.#original,
+      text: this.original,
       label: `Cell ${number} of ${total}: ${section.dataset.title}`,
       helpId,
       onRun: run,
@@ -61,7 +60,16 @@ export class CellView {
 
   /** Brings back the text that the page came with; undo works. */
   reset() {
-    setText(this.#editor, this.#original);
+    this.load(this.original);
+  }
+
+  /**
+   * Puts another text in place of the one that is there; undo works.
+   *
+   * @param {string} text
+   */
+  load(text) {
+    setText(this.#editor, text);
   }
 
   focus() {

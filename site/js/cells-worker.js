@@ -2,13 +2,14 @@
 //
 // In:  {type: "init", epoch, python}, then {type: "run", id, number, source}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
-//      and for a run {id}: "output" {kind, text}, "done" {value, error}, "crashed" {message}
+//      and for a run {id}: "output" {kind, text}, "done" {value, report, error}, "crashed" {message}
 
 import { startPython } from "./python.js";
 
 /**
  * @typedef {object} CellResult kvlab.cell_runner.CellResult, seen from JavaScript
  * @property {string | undefined} value
+ * @property {string | undefined} report
  * @property {string | undefined} error
  * @property {() => void} destroy
  *
@@ -72,7 +73,8 @@ async function run({ runner, loadImports }, { id, number, source }) {
   try {
     await loadImports(source);
     const result = await runner.run(source, number);
-    send({ type: "done", id, value: result.value, error: result.error });
+    const { value, report, error } = result;
+    send({ type: "done", id, value, report, error });
     result.destroy();
   } catch (error) {
     // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).

@@ -1,8 +1,13 @@
 // The notebook on the page: a few editable Python cells that share their variables.
 
 import { CellPython } from "./cell-python.js";
+import { Specimens } from "./cell-specimens.js";
 import { CellView } from "./cell-view.js";
 import { CellsBar } from "./cells-bar.js";
+
+/**
+ * @typedef {{workerUrl: string, specimensUrl: string} & import("./python.js").PythonConfig} CellsConfig
+ */
 
 const LOST = "Variables are lost; the next run starts Python anew.";
 
@@ -10,7 +15,7 @@ const LOST = "Variables are lost; the next run starts Python anew.";
  * Makes the static cells in `root` editable.
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
- * @param {{workerUrl: string} & import("./python.js").PythonConfig} config
+ * @param {CellsConfig} config
  */
 export function startCells(root, config) {
   return new Notebook(root, config);
@@ -55,12 +60,14 @@ class Notebook {
   #count = 0;
   #python;
   #bar;
+  #specimensUrl;
 
   /**
    * @param {HTMLElement} root
-   * @param {{workerUrl: string} & import("./python.js").PythonConfig} config
+   * @param {CellsConfig} config
    */
-  constructor(root, { workerUrl, ...config }) {
+  constructor(root, { workerUrl, specimensUrl, ...config }) {
+    this.#specimensUrl = specimensUrl;
     this.#python = new CellPython(workerUrl, config, (message) =>
       this.#receive(/** @type {import("./cell-python.js").Message} */ (message)),
     );
@@ -116,8 +123,13 @@ class Notebook {
    */
   #add(section, number, total) {
     const place = { number, total, helpId: this.#bar.helpId };
+    /** @type {Specimens | undefined} */
+    let specimens;
     const view = new CellView(section, place, {
-      edited: () => this.#show(),
+      edited: () => {
+        specimens?.edited();
+        this.#show();
+      },
       run: (move) => {
         this.#run([cell]);
         if (move) {
@@ -125,6 +137,8 @@ class Notebook {
         }
       },
     });
+    const picker = /** @type {HTMLElement | null} */ (section.querySelector(".specimens"));
+    specimens = picker ? new Specimens(picker, this.#specimensUrl, view) : undefined;
     const cell = new Cell(number, view);
     this.#cells.push(cell);
   }
@@ -176,7 +190,7 @@ class Notebook {
   }
 
   /** @param {import("./cell-python.js").DoneMessage} result */
-  #finish({ value, error }) {
+  #finish({ value, report, error }) {
     const cell = /** @type {Cell} */ (this.#running);
     this.#running = undefined;
     this.#count += 1;
@@ -193,6 +207,9 @@ class Notebook {
       cell.view.output.add("value", value);
     }
     cell.view.output.draw();
+    if (report !== undefined) {
+      this.#bar.say(`Cell ${cell.number} is done. ${cell.view.output.drawReport(report)}`);
+    }
     this.#next();
   }
 

@@ -52,5 +52,6 @@ function sayFailed(error) {
 await showLab().catch(sayFailed);
 startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
   workerUrl: absolute(config.cells.workerUrl),
+  specimensUrl: absolute(config.cells.specimensUrl),
   ...located(config.cells.python),
 });

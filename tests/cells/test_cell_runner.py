@@ -233,3 +233,41 @@ def test_source_can_be_inspected(notebook: Notebook) -> None:
     notebook.run("def f():\n    return 'it'", 1)
     source = "import inspect\ninspect.getsource(f)"
     assert notebook.run(source, 2).value == repr("def f():\n    return 'it'\n")
+
+
+def described(bundle: str) -> str:
+    """A class whose objects describe themselves to notebooks."""
+    return (
+        "class Described:\n"
+        "    def __repr__(self): return 'repr'\n"
+        f"    def _repr_mimebundle_(self, **kwargs): return {bundle}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bundle", "value", "report"),
+    [
+        ("{'text/plain': 'words'}", "words", None),
+        ("{}", "repr", None),
+        (
+            f"{{'text/plain': 'words', {cell_runner.REPORT!r}: {{'ok': True}}}}",
+            "words",
+            '{"ok": true}',
+        ),
+        (f"{{{cell_runner.REPORT!r}: [1.5, None]}}", "repr", "[1.5, null]"),
+        (f"{{{cell_runner.REPORT!r}: 'x' * 200_000}}", "repr", None),
+        ("({'text/plain': 'words'}, {})", "repr", None),
+    ],
+    ids=["text", "nothing", "report", "report without text", "too long", "with metadata"],
+)
+def test_a_value_may_describe_itself(
+    notebook: Notebook, bundle: str, value: str, report: str | None
+) -> None:
+    result = notebook.run(f"{described(bundle)}Described()")
+    assert (result.value, result.report, result.error) == (value, report, None)
+
+
+def test_a_class_and_a_failing_description_are_no_reports(notebook: Notebook) -> None:
+    source = described("1 / 0")
+    assert notebook.run(f"{source}Described").report is None
+    assert notebook.error(f"{source}Described()").endswith("ZeroDivisionError: division by zero")

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 PYTHON_STARTS = 120_000  # ms at most, on a slow machine; nothing here measures time
+TOTAL = 5
 
 
 class Cells:
@@ -21,7 +22,7 @@ class Cells:
         return self.root.locator("section.cell").nth(number - 1)
 
     def editor(self, number: int) -> Locator:
-        return self.root.get_by_role("textbox", name=f"Cell {number} of 4: ")
+        return self.root.get_by_role("textbox", name=f"Cell {number} of {TOTAL}: ")
 
     def output(self, number: int) -> Locator:
         return self.root.get_by_role("region", name=f"Output of cell {number}")
@@ -51,7 +52,9 @@ class Cells:
         expect(self.cell(number)).to_have_attribute("data-state", state, timeout=PYTHON_STARTS)
 
     def expect_counts(self, *counts: str) -> None:
-        expect(self.root.locator(".cell-count")).to_have_text(list(counts), timeout=PYTHON_STARTS)
+        """Those of the first cells; the others haven't run."""
+        wanted = [*counts, *["[ ]"] * (TOTAL - len(counts))]
+        expect(self.root.locator(".cell-count")).to_have_text(wanted, timeout=PYTHON_STARTS)
 
     def expect_said(self, number: int, words: str) -> None:
         expect(self.cell(number).locator(".cell-state")).to_contain_text(words)
@@ -92,13 +95,14 @@ def started(shared_cells: Cells) -> Iterator[Cells]:
 def test_run_all_fills_in_every_cell_in_order(cells: Cells) -> None:
     cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
     cells.button("Run all").click()
-    cells.expect_counts("[1]", "[2]", "[3]", "[4]")
-    for number in range(1, 5):
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]")
+    for number in range(1, TOTAL + 1):
         cells.expect_state(number, "done")
     expect(cells.output(1)).to_contain_text("scores  (1, 4, 2, 6)")
     expect(cells.output(2)).to_contain_text("top-left hides 8 of them: P*C = 8")
     expect(cells.output(3)).to_contain_text("rows projected: 8 with reuse, 36 without")
     expect(cells.output(4)).to_contain_text("no answer yet")
+    expect(cells.output(5)).to_contain_text("✗ Wrong MyDecoder")
 
 
 def test_keys_run_and_move_or_stay(cells: Cells) -> None:
@@ -111,10 +115,10 @@ def test_keys_run_and_move_or_stay(cells: Cells) -> None:
     cells.page.keyboard.press("Control+Enter")
     cells.expect_counts("[1]", "[2]", "[ ]", "[ ]")
     expect(cells.editor(2)).to_be_focused()
-    cells.write(4, "'last'")
+    cells.write(TOTAL, "'last'")
     cells.page.keyboard.press("Shift+Enter")
-    cells.expect_counts("[1]", "[2]", "[ ]", "[3]")
-    expect(cells.editor(4)).to_be_focused()
+    cells.expect_counts("[1]", "[2]", "[ ]", "[ ]", "[3]")
+    expect(cells.editor(TOTAL)).to_be_focused()
     assert cells.text(1) == "6 * 7", "the keys must not change the text"
 
 
@@ -142,7 +146,7 @@ def test_run_all_stops_at_the_first_error(cells: Cells) -> None:
     cells.button("Run all").click()
     cells.expect_state(2, "error")
     expect(cells.status).to_contain_text("Cell 2: ZeroDivisionError: division by zero")
-    expect(cells.status).to_contain_text("Cell 3 wasn't run. Cell 4 wasn't run.")
+    expect(cells.status).to_contain_text("Cell 3 wasn't run. Cell 4 wasn't run. Cell 5")
     cells.expect_counts("[1]", "[2]", "[ ]", "[ ]")
     expect(cells.output(3)).to_be_hidden()
 
@@ -377,7 +381,7 @@ def test_a_failed_start_says_what_failed_and_retry_runs_what_waited(
     cells.write(1, "'typed meanwhile'")
     cells.page.unroute(url)
     cells.button("Retry").click()
-    cells.expect_counts("[1]", "[2]", "[3]", "[4]")
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]")
     expect(cells.output(1)).to_have_text("'typed meanwhile'")
     expect(cells.button("Retry")).to_be_hidden()
 

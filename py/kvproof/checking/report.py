@@ -8,6 +8,9 @@ from typing import Any
 from kvproof.checking.cases import TAKES_TOKENS, Case, Observation
 from kvproof.checking.kinds import KINDS, UNKNOWN
 
+NO_KIND = "the decoder does not do what the contract says"
+"""The meaning of a finding that has no kind."""
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -35,14 +38,14 @@ class Influence:
     """(C, P + C): in ``full``."""
 
     def __str__(self) -> str:
-        signs = {(True, True): "1", (False, False): ".", (False, True): "o", (True, False): "x"}
+        signs = {(True, True): "1", (False, False): ".", (False, True): "x", (True, False): "!"}
         rows = [
             "    " + " ".join(signs[pair] for pair in zip(seen, expected, strict=True))
             for seen, expected in zip(self.seen, self.expected, strict=True)
         ]
         head = (
             f"  which of {self.n_past} + {self.n_new} tokens move which new row "
-            "(1 yes, . no, o should and doesn't, x does and shouldn't):"
+            "(1 yes, . no, x should and doesn't, ! does and shouldn't):"
         )
         return "\n".join([head, *rows])
 
@@ -71,7 +74,7 @@ class Finding:
     """Drawn for one sequence in chunks, where it shows something."""
 
     def __str__(self) -> str:
-        meaning = KINDS.get(self.kind, "the decoder does not do what the contract says")
+        meaning = KINDS.get(self.kind, NO_KIND)
         lines = [f"{self.kind}: {meaning}"]
         if self.case is not None:
             lines.append(f"  smallest case ({self.check}): {self.case}")
@@ -91,6 +94,10 @@ class Finding:
                 *(f"    {line}" for line in self.snippet.splitlines()),
             ]
         return "\n".join(lines)
+
+
+MIME_TYPE = "application/vnd.kvproof.report+json"
+"""Of a report as data, for a notebook that can draw one."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,13 @@ class Report:
     def to_json(self) -> str:
         """Strict JSON, indented."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """What a notebook shows: the text, or what it draws itself from the data."""
+        kinds = [one.kind for one in self.findings]
+        kinds += [other.kind for one in self.findings for other in one.alternatives]
+        meanings = {kind: KINDS.get(kind, NO_KIND) for kind in kinds}
+        return {"text/plain": str(self), MIME_TYPE: {**self.to_dict(), "meanings": meanings}}
 
 
 def plain(value: Any) -> Any:

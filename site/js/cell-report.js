@@ -1,0 +1,351 @@
+// A checker's report, drawn from its data. All of it is inserted as text.
+
+import { button, element } from "./cell-element.js";
+
+/**
+ * @typedef {{n_past: number, n_new: number, seen: boolean[][], expected: boolean[][]}} Influence
+ *   kvproof.checking.report.Influence
+ * @typedef {{tokens: number[][], ops: string[], lengths: number[] | null}} Case
+ * @typedef {{kind: string, confidence: number, why: string}} Alternative
+ * @typedef {number | string} Amount a string where it isn't finite
+ *
+ * @typedef {object} Finding
+ * @property {string} kind
+ * @property {Case | null} case
+ * @property {Amount} max_abs_error
+ * @property {Amount} tolerance
+ * @property {Record<string, number>} first_bad
+ * @property {Alternative[]} alternatives
+ * @property {string[]} evidence
+ * @property {string} snippet
+ * @property {number} confidence
+ * @property {Influence | null} influence
+ *
+ * @typedef {object} Report kvproof.checking.Report, and what its kinds mean
+ * @property {string} decoder
+ * @property {boolean} ok
+ * @property {boolean} complete
+ * @property {Finding[]} findings
+ * @property {string[]} checked
+ * @property {string[]} not_checked
+ * @property {string[]} notes
+ * @property {Amount} noise
+ * @property {Amount} tolerance
+ * @property {string} dtype
+ * @property {number} n_calls
+ * @property {number} seconds
+ * @property {Record<string, string>} meanings
+ */
+
+/** A cell of a mask: its class, as in the lab, its sign, and what that means. */
+const STATES = {
+  history: ["●", "cached token, moves the row"],
+  chunk: ["●", "token of this chunk, moves the row"],
+  "hidden-future": ["–", "doesn't, and shouldn't"],
+  "wrongly-hidden": ["×", "should, and doesn't"],
+  "wrongly-seen": ["!", "does, and shouldn't"],
+};
+
+/**
+ * The verdict in one line.
+ *
+ * @param {Report} report
+ */
+export function summary({ ok, findings, meanings }) {
+  return ok ? "Nothing wrong was found." : `Wrong: ${meanings[findings[0].kind]}.`;
+}
+
+/**
+ * @param {Report} report
+ * @param {string} text the same as plain text
+ */
+export function drawnReport(report, text) {
+  const { findings, checked, not_checked, notes, ok, complete } = report;
+  return element("div", { className: "report" }, [
+    verdict(report),
+    ...findings.map((finding) => drawnFinding(finding, report.meanings)),
+    ...list("What limits this verdict", notes, true),
+    ...list("What was checked", checked, ok),
+    ...list(
+      "What was not checked, and what would unlock it",
+      not_checked,
+      ok || (!complete && findings.length === 0),
+    ),
+    copyable("The whole report as text", text),
+  ]);
+}
+
+/** @param {Report} report */
+function verdict({ decoder, ok, complete, n_calls, seconds, dtype, noise, tolerance }) {
+  const name = element("code", {}, [decoder]);
+  const words = complete ? "Right, as far as it was checked" : "Right so far: the budget ran out";
+  const line = element("p", { className: "report-verdict" }, [
+    element("strong", {}, [ok ? `✓ ${words}` : "✗ Wrong"]),
+    " ",
+    name,
+  ]);
+  line.dataset.ok = String(ok);
+  const facts = `${n_calls} calls in ${seconds.toFixed(1)} s, ${dtype}; rounding makes ${short(noise)}, allowed ${short(tolerance)}`;
+  return element("div", {}, [line, element("p", { className: "report-facts" }, [facts])]);
+}
+
+/**
+ * @param {Finding} finding
+ * @param {Record<string, string>} meanings
+ */
+function drawnFinding(finding, meanings) {
+  const { kind, evidence, alternatives, influence, snippet } = finding;
+  const title = element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]);
+  const others = alternatives.map(({ kind: other, confidence, why }) =>
+    element("li", {}, [
+      element("code", {}, [other]),
+      ` ${percent(confidence)}: ${meanings[other]}${why && `; ${why}`}`,
+    ]),
+  );
+  return element("section", { className: "report-finding" }, [
+    title,
+    ...(finding.case ? [drawnCase(finding.case, finding.first_bad)] : []),
+    ...amounts(finding),
+    ...(influence ? [drawnInfluence(influence)] : []),
+    element("p", { className: "report-label" }, ["What speaks for it"]),
+    element(
+      "ul",
+      {},
+      evidence.map((text) => element("li", {}, [sentence(text)])),
+    ),
+    ...(others.length
+      ? [
+          element("p", { className: "report-label" }, [
+            `Most likely at ${percent(finding.confidence)}; it could also be`,
+          ]),
+          element("ul", {}, others),
+        ]
+      : []),
+    ...(snippet ? [copyable("See it yourself in Python", snippet)] : []),
+  ]);
+}
+
+/**
+ * The operations side by side, below each the tokens that it takes, a line a row.
+ *
+ * @param {Case} smallest
+ * @param {Record<string, number>} firstBad
+ */
+function drawnCase({ tokens, ops, lengths }, firstBad) {
+  let next = 0;
+  const columns = ops.map((op) => {
+    const size = Number(/^(?:feed|fork|branch) (\d+)$/.exec(op)?.[1] ?? 0);
+    const start = next;
+    next += size;
+    return tokens.map((row, index) => {
+      const pads = start === 0 && lengths ? size - lengths[index] : 0;
+      const shown = row.slice(start, start + size).map((token, i) => (i < pads ? "pad" : token));
+      return shown.join(" ");
+    });
+  });
+  const heads = ops.map((op, index) => {
+    const isBad = index === firstBad.operation;
+    const head = heading("col", isBad ? `${op} ✗` : op);
+    head.classList.toggle("bad", isBad);
+    return head;
+  });
+  const rows = tokens.map((_, row) => [
+    heading("row", tokens.length > 1 ? `row ${row}` : "tokens"),
+    ...columns.map((texts) => element("td", {}, [texts[row]])),
+  ]);
+  return table("report-case", "The smallest case that fails", [heading("col", ""), ...heads], rows);
+}
+
+/** @param {Finding} finding */
+function amounts({ case: smallest, max_abs_error, tolerance, first_bad }) {
+  if (max_abs_error === 0) {
+    return [];
+  }
+  const off =
+    typeof max_abs_error === "number"
+      ? `The logits are off by ${short(max_abs_error)}; a right cache stays below ${short(tolerance)}.`
+      : "The logits can't be compared.";
+  const places = smallest && smallest.tokens.length > 1 ? ["row"] : [];
+  const where = [...places, "position", "layer"]
+    .filter((name) => name in first_bad)
+    .map((name) => `${name} ${first_bad[name]}`);
+  return [element("p", {}, [where.length ? `${off} First wrong: ${where.join(", ")} (✗).` : off])];
+}
+
+/** @param {Influence} influence */
+function drawnInfluence({ n_past, n_new, seen, expected }) {
+  /** @type {Set<string>} */
+  const states = new Set();
+  /**
+   * @param {string} title
+   * @param {(row: number, key: number) => boolean} moves
+   */
+  const mask = (title, moves) => {
+    const rows = expected.map((wanted, row) => [
+      heading("row", n_past + row),
+      ...wanted.map((isWanted, key) => {
+        const state = stateOf(moves(row, key), isWanted, key < n_past);
+        states.add(state);
+        const cell = element("td", { className: state }, [STATES[state][0]]);
+        return cell;
+      }),
+    ]);
+    const head = [
+      heading("col", "row \\ token"),
+      ...expected[0].map((_, key) => heading("col", key)),
+    ];
+    return table("mask-table", title, head, rows);
+  };
+  const masks = [
+    mask("Expected: full, without a cache", (row, key) => expected[row][key]),
+    mask("Seen: step, with the cache", (row, key) => seen[row][key]),
+  ];
+  const legend = Object.entries(STATES)
+    .filter(([state]) => states.has(state))
+    .map(([state, [mark, meaning]]) =>
+      element("li", {}, [element("span", { className: `swatch ${state}` }, [mark]), ` ${meaning}`]),
+    );
+  const what = n_past ? `behind ${n_past} in the cache` : "with nothing in the cache";
+  const caption = `Which tokens move which of the ${n_new} new rows, ${what}: ${differences(seen, expected)}`;
+  return element("figure", { className: "report-influence" }, [
+    element("figcaption", {}, [caption]),
+    element("div", { className: "report-masks" }, masks),
+    element("ul", { className: "legend" }, legend),
+  ]);
+}
+
+/**
+ * @param {boolean} moves
+ * @param {boolean} wanted
+ * @param {boolean} isPast
+ * @returns {keyof typeof STATES}
+ */
+function stateOf(moves, wanted, isPast) {
+  if (moves !== wanted) {
+    return wanted ? "wrongly-hidden" : "wrongly-seen";
+  }
+  return !wanted ? "hidden-future" : isPast ? "history" : "chunk";
+}
+
+/**
+ * @param {boolean[][]} seen
+ * @param {boolean[][]} expected
+ */
+function differences(seen, expected) {
+  /** @param {boolean} wanted */
+  const count = (wanted) =>
+    expected.flatMap((row, i) => row.filter((cell, j) => cell === wanted && seen[i][j] !== wanted))
+      .length;
+  const parts = [];
+  if (count(true)) {
+    parts.push(`${count(true)} × should and don't`);
+  }
+  if (count(false)) {
+    parts.push(`${count(false)} ! do and shouldn't`);
+  }
+  return `${parts.join(", ")}.`;
+}
+
+/**
+ * @param {string} className
+ * @param {string} title
+ * @param {HTMLElement[]} head
+ * @param {HTMLElement[][]} rows
+ */
+function table(className, title, head, rows) {
+  const made = element("table", { className }, [
+    element("caption", {}, [title]),
+    element("thead", {}, [element("tr", {}, head)]),
+    element(
+      "tbody",
+      {},
+      rows.map((cells) => element("tr", {}, cells)),
+    ),
+  ]);
+  // Scrolls by itself where the screen is narrow, with the keyboard, too.
+  return element("div", { className: "scroll", role: "region", ariaLabel: title, tabIndex: 0 }, [
+    made,
+  ]);
+}
+
+/**
+ * @param {"row" | "col"} scope
+ * @param {string | number} text
+ */
+function heading(scope, text) {
+  const made = /** @type {HTMLTableCellElement} */ (
+    element(text === "" ? "td" : "th", {}, [`${text}`])
+  );
+  if (text !== "") {
+    made.scope = scope;
+  }
+  return made;
+}
+
+/**
+ * @param {string} title
+ * @param {string[]} sentences
+ * @param {boolean} open
+ */
+function list(title, sentences, open) {
+  const items = sentences.map((text) => element("li", {}, [text]));
+  return items.length ? [folded(title, [element("ul", {}, items)], open)] : [];
+}
+
+/**
+ * @param {string} title
+ * @param {HTMLElement[]} content
+ */
+function folded(title, content, open = false) {
+  const made = element("details", {}, [element("summary", {}, [title]), ...content]);
+  /** @type {HTMLDetailsElement} */ (made).open = open;
+  return made;
+}
+
+/**
+ * @param {string} title
+ * @param {string} text
+ */
+function copyable(title, text) {
+  const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0 }, [text]);
+  const said = element("span", { role: "status" });
+  const copy = button("Copy", async () => {
+    said.textContent = (await copied(text, pre)) ? "Copied." : "Selected: copy with Ctrl+C (⌘ C).";
+  });
+  return folded(title, [element("div", { className: "report-copy" }, [copy, said]), pre]);
+}
+
+/**
+ * @param {string} text
+ * @param {HTMLElement} pre where it stands
+ */
+async function copied(text, pre) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection()?.selectAllChildren(pre); // not permitted: the reader's own keys still work
+    return false;
+  }
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** @param {number} share */
+function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+/** @param {Amount} amount */
+function short(amount) {
+  if (typeof amount === "string") {
+    return amount;
+  }
+  if (amount === 0) {
+    return "0";
+  }
+  return amount >= 0.01 && amount < 1000 ? amount.toPrecision(3) : amount.toExponential(1);
+}

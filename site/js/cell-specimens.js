@@ -1,0 +1,86 @@
+// The picker of broken decoders: loads one into a cell's editor, and loses nothing that was written
+// there.
+
+import { button } from "./cell-element.js";
+
+export class Specimens {
+  #select;
+  #said;
+  #back;
+  #url;
+  #view;
+  /** @type {Promise<Record<string, string>> | undefined} */
+  #sources;
+  /** Texts that came with the page, and their names. @type {Map<string, string>} */
+  #known = new Map();
+  #written = "";
+
+  /**
+   * @param {HTMLElement} root with a labelled select, whose values are names or "" for the text that
+   *   the cell came with, and a place to say something
+   * @param {string} url of the specimens: name -> code
+   * @param {import("./cell-view.js").CellView} view
+   */
+  constructor(root, url, view) {
+    this.#select = /** @type {HTMLSelectElement} */ (root.querySelector("select"));
+    this.#said = /** @type {HTMLElement} */ (root.querySelector("[role=status]"));
+    this.#back = button("Bring my text back", () => this.#bringBack(), { hidden: true });
+    this.#url = url;
+    this.#view = view;
+    this.#known.set(view.text, "");
+    this.#said.after(this.#back);
+    this.#select.addEventListener("change", () => this.#load(this.#select.value));
+  }
+
+  /** After an edit, which may be an undo or a reset. */
+  edited() {
+    const name = this.#known.get(this.#view.text);
+    if (name !== undefined) {
+      this.#select.value = name;
+    }
+  }
+
+  /** @param {string} name */
+  async #load(name) {
+    let text = this.#view.original;
+    try {
+      text = name ? (await this.#fetched())[name] : text;
+    } catch (error) {
+      this.#sources = undefined;
+      this.#select.value = this.#known.get(this.#view.text) ?? "";
+      this.#said.textContent = `The zoo can't be loaded (${error}). Pick again to retry.`;
+      return;
+    }
+    if (name !== this.#select.value) {
+      return; // another one was picked meanwhile
+    }
+    const before = this.#view.text;
+    this.#known.set(text, name);
+    if (!this.#known.has(before)) {
+      this.#written = before;
+      this.#back.hidden = false;
+    }
+    this.#view.load(text);
+    const kept = this.#back.hidden
+      ? ""
+      : " Yours is kept: undo in the editor, or the button, brings it back.";
+    this.#said.textContent = `${name || "The decoder that this page came with"} is loaded. Run the cell.${kept}`;
+  }
+
+  #bringBack() {
+    this.#select.focus(); // the button is about to vanish and would take the focus with it
+    this.#back.hidden = true;
+    this.#view.load(this.#written);
+    this.#said.textContent = "Your text is back.";
+  }
+
+  #fetched() {
+    this.#sources ??= fetch(this.#url).then((response) => {
+      if (!response.ok) {
+        throw new Error(`status ${response.status}`);
+      }
+      return response.json();
+    });
+    return this.#sources;
+  }
+}
