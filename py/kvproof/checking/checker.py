@@ -175,6 +175,7 @@ class _Checker:
         for name in STAGES:
             if not self._run_stage(subject, name):
                 break
+        self._look_inside(subject)
         self._refused_crop(subject)
         self._compare_with_gold(subject, gold)
 
@@ -265,6 +266,19 @@ class _Checker:
         self.checked.append(f"full against another implementation: off by {difference:.1e}")
         if not difference <= 10 * max(self.tolerance, self.still):
             self.findings.append(_unlike_gold(subject, text[0], difference, self.tolerance))
+
+    def _look_inside(self, subject: Subject) -> None:
+        """Whether a diagnosis could use what ``keys_values`` gives; it never condemns."""
+        if self.findings or not subject.has("keys_values"):
+            return
+        subject.reset()
+        _, cache = subject.step(np.zeros((1, 1), np.int64), None)
+        try:
+            subject.keys_values(cache)
+        except Trouble as trouble:
+            self.notes.append(f"{trouble}: as it is, a diagnosis can't use it")
+        except NotSupported:
+            self.not_checked.append("keys_values raises NotImplementedError")
 
     def _refused_crop(self, subject: Subject) -> None:
         if self.findings or not subject.has("crop"):

@@ -62,6 +62,8 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     if blind is not None:
         return Reference(blind, noise, tolerance, tolerance, ())
     notes = list(_contrast(subject, rows[0], tolerance))
+    if n < 4:
+        notes.append(f"no text is longer than {n}: hardly anything that a cache does can be seen")
     if EPS[subject.dtype] > EPS["float32"]:
         notes.append(
             f"in {subject.dtype} only errors beyond {tolerance:.2g} can be told from rounding: "
@@ -75,7 +77,7 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
 
 def _lossy_budget(subject: Subject, text: Row, scale: float) -> float:
     if subject.noise is not None:
-        return float(subject.noise)
+        return subject.noise
     result = run(subject, Case((text,), feeds([1] * len(text))))
     errors = [seen.error for seen in result.observations] or [np.inf]
     return min(LOSSY_FACTOR * float(np.median(errors)), LOSSY_SHARE * scale)

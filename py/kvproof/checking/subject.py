@@ -1,5 +1,7 @@
 """Somebody's decoder behind a careful wrapper: float64 logits, and a sentence for each fault."""
 
+import math
+import operator
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -63,16 +65,18 @@ class Subject:
         self.dtype = "float64"
         self.unsupported: set[str] = set()
         for name in ("full", "step"):
-            if not callable(getattr(decoder, name, None)):
+            if not callable(self._member(name)):
                 raise Trouble(f"it has no method {name}()")
+        for name in UNLOCKS:
+            self._member(name)  # a property that raises does so now
         self.vocab_size = self._size("vocab_size")
         self.max_length = self._size("max_length")
         self.window = self._optional_size("window")
         self.block_size = self._optional_size("block_size")
         self.capacity = self._optional_size("capacity")
-        self.keeps_old = bool(getattr(decoder, "keeps_old", False))
-        self.quantized = bool(getattr(decoder, "quantized", False))
-        self.noise: float | None = getattr(decoder, "noise", None)
+        self.keeps_old = bool(self._member("keeps_old"))
+        self.quantized = bool(self._member("quantized"))
+        self.noise = self._noise()
 
     @property
     def name(self) -> str:
@@ -93,7 +97,7 @@ class Subject:
 
     def has(self, name: str) -> bool:
         """Whether an optional member is there, and hasn't turned out to be unsupported."""
-        member = getattr(self._decoder, name, None)
+        member = self._member(name)
         return name not in self.unsupported and member is not None and member is not False
 
     def full(self, tokens: NDArray[np.int64], lengths: Sequence[int] | None = None) -> Logits:
@@ -124,7 +128,7 @@ class Subject:
             logits = self._logits("gold", gold(tokens), tokens.shape)
         except Trouble:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _raised("gold", error)
         difference = float(np.abs(logits[0] - self.recompute(row)).max())
         return difference if np.isfinite(difference) else np.inf
@@ -141,7 +145,11 @@ class Subject:
 
     def length(self, cache: Any) -> int:
         """Tokens in a cache, as the decoder counts them."""
-        return int(self._call("length", cache))
+        counted = self._call("length", cache)
+        try:
+            return operator.index(counted)
+        except TypeError:
+            raise Trouble(f"length() must return an integer, got {counted!r}") from None
 
     def keys_values(self, cache: Any) -> list[tuple[Logits, Logits]]:
         """(K, V) of each layer, (B, H, T, D)."""
@@ -212,7 +220,7 @@ class Subject:
             raise NotSupported(name) from None
         except (OutOfTime, Trouble):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _raised(name, error)
 
     def _check_time(self) -> None:
@@ -241,15 +249,34 @@ class Subject:
         return value
 
     def _optional_size(self, name: str) -> int | None:
-        value = getattr(self._decoder, name, None)
+        value = self._member(name)
         if value is None:
             return None
-        if isinstance(value, bool) or int(value) != value or value < 1:
+        try:
+            size = operator.index(value)
+        except TypeError:
+            size = 0
+        if isinstance(value, bool) or size < 1:
             raise Trouble(f"{name} must be a positive integer, got {value!r}")
-        return int(value)
+        return size
+
+    def _noise(self) -> float | None:
+        value = self._member("noise")
+        if value is None:
+            return None
+        if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise Trouble(f"noise must be a positive number, got {value!r}")
+        return float(value)
+
+    def _member(self, name: str) -> Any:
+        """An attribute, None where there is none; a property may raise."""
+        try:
+            return getattr(self._decoder, name, None)
+        except (Exception, SystemExit) as error:
+            _raised(name, error)
 
 
-def _raised(name: str, error: Exception) -> NoReturn:
+def _raised(name: str, error: BaseException) -> NoReturn:
     text = str(error).strip().splitlines()
     raise Trouble(f"{name} raised {type(error).__name__}: {text[0] if text else 'no message'}")
 
