@@ -195,7 +195,7 @@ def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
             lines += _call(op.action, chunk, extra)
         elif op.action == "restart":
             lengths = op.argument
-            lines.append("cache = None  # a second request on the same object")
+            lines.append("branch, cache = cache, None  # a second request on the same object")
         elif op.action == "switch":
             lines.append("cache, branch = branch, cache")
         elif op.action == "crop":
