@@ -17,25 +17,23 @@ from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
 def feeding(facts: Facts, verdict: Verdict) -> None:
     """Rank the kinds for a decoder that fails with one sequence."""
-    questions = (
-        _not_finite,
-        _leaks,
-        _stored,
-        _who_is_seen,
-        _window,
-        _blocks,
-        _end_of_the_cache,
-        _last_row_only,
-        _other_history,
-        _only_token_lost,
-        _empty_slots,
-        _one_token_text,
-    )
-    for ask in questions:
+    lossy = facts.subject.lossy
+    for ask in BY_EFFECT if lossy else (*BY_EFFECT, *BY_SIZE):
         ask(facts, verdict)
         if verdict.settled:
             return
-    _what_is_left(facts, verdict)
+    if lossy:
+        _lossy(verdict)
+    else:
+        _what_is_left(facts, verdict)
+
+
+def _lossy(verdict: Verdict) -> None:
+    verdict.add("QUANT-SCALE", STRONG, "a lossy cache is off by more than its rounding")
+    verdict.add("SLOT-WRITE", HINT)
+    verdict.add("POS-DRIFT", HINT)
+    advice = "check the same code without rounding: what is wrong then has another cause"
+    verdict.evidence.append(advice)
 
 
 def _not_finite(facts: Facts, verdict: Verdict) -> None:
@@ -422,7 +420,7 @@ def _other_history(facts: Facts, verdict: Verdict) -> None:
 def _empty_slots(facts: Facts, verdict: Verdict) -> None:
     """Does the error go away as the cache fills?  Then its empty slots are read."""
     longest = facts.subject.longest
-    if longest > 512 or facts.subject.window is not None or facts.subject.lossy:
+    if longest > 512 or facts.subject.window is not None:
         return
     text = [facts.probes.text[i % facts.probes.n] for i in range(longest)]
     pairs = ([4], [longest]), ([3, 1], [longest - 1, 1])
@@ -499,8 +497,6 @@ def _what_is_left(facts: Facts, verdict: Verdict) -> None:
     probes = facts.probes
     one_call = facts.is_right("one call")
     first_token = probes.is_right([1])
-    if facts.subject.lossy:
-        verdict.add("QUANT-SCALE", STRONG, "a lossy cache is off by more than its rounding")
     if not one_call and probes.is_right([4]):
         n = next((n for n in range(5, probes.n + 1) if not probes.is_right([n])), probes.n)
         why = f"one call is right with {n - 1} tokens and wrong with {n}: the layout changes there"
@@ -555,3 +551,9 @@ def _hidden_positions(facts: Facts, verdict: Verdict) -> None:
         why = f"{why}, and it matters where a chunk begins"
         verdict.add("POS-RESET", STRONG, why)
         verdict.add("POS-DRIFT", LIKELY - HINT)
+
+
+BY_EFFECT = (_not_finite, _leaks, _stored, _who_is_seen, _window, _blocks, _end_of_the_cache)
+"""Questions after what moves what, and what is stored where."""
+BY_SIZE = (_last_row_only, _other_history, _only_token_lost, _empty_slots, _one_token_text)
+"""Questions after logits that are equal, which those of a lossy cache never are."""
