@@ -4,6 +4,7 @@ import copy
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ import torch
 from tests.check.checked import ENTRIES, report_on
 from tests.check.tiny_models import VOCABULARY, model
 
-from kvproof.adapters import TransformersDecoder, functions, torch_module, transformers
+from kvproof.adapters import (
+    TransformersDecoder,
+    _window,
+    functions,
+    torch_module,
+    transformers,
+)
 from kvproof.checking import assert_cache_matches, check
 
 RIGHT = [
@@ -193,6 +200,23 @@ def test_keys_and_values_are_what_is_kept_the_newest_last() -> None:
     assert torch.equal(kept["static"][:, :, 1:], kept["dynamic"])
 
 
+def test_slots_that_a_static_cache_has_not_filled_are_left_out() -> None:
+    decoder = transformers(model("LlamaForCausalLM"), "static")
+    _, handed_on = decoder.step(np.arange(10)[None], None)
+    shapes = {array.shape for pair in decoder.keys_values(handed_on) for array in pair}
+    assert shapes == {(1, 2, 10, 8)}
+
+
+def test_padding_goes_with_its_row() -> None:
+    decoder = transformers(model("GPT2LMHeadModel"))
+    tokens, lengths = np.arange(16).reshape(2, 8), np.array([6, 2])
+    _, handed_on = decoder.step(tokens[:, :6], None, lengths)
+    handed_on = decoder.reorder(handed_on, [1, 0])
+    logits, _ = decoder.step(tokens[:, 6:], handed_on)
+    row = np.concatenate([tokens[1, 4:6], tokens[0, 6:]])[None]
+    assert torch.allclose(logits[0], decoder.full(row)[0, -2:], atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "max_length", "window"),
     [
@@ -206,6 +230,12 @@ def test_keys_and_values_are_what_is_kept_the_newest_last() -> None:
 )
 def test_window(name: str, changes: Any, max_length: int, window: int | None) -> None:
     assert transformers(model(name, **changes), max_length=max_length).window == window
+
+
+def test_the_shortest_of_two_kinds_of_window() -> None:
+    kinds = ["chunked_attention", "sliding_attention", "full_attention"]
+    config = SimpleNamespace(layer_types=kinds, attention_chunk_size=8, sliding_window=4)
+    assert _window(config, 64) == 4
 
 
 def test_longest_text() -> None:
