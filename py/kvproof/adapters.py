@@ -46,15 +46,14 @@ def functions(
     Raises:
         ValueError: an optional name that the contract doesn't know.
 
-    >>> import numpy as np
-    >>> def full(tokens):  # its logits are how often each of two tokens was there so far
-    ...     return np.eye(2)[tokens].cumsum(axis=1)
-    >>> def step(tokens, cache):
-    ...     past = 0.0 if cache is None else cache
-    ...     logits = full(tokens) + past
-    ...     return logits, logits[:, -1:]
-    >>> functions(full, step, vocab_size=2, max_length=8, keeps_old=True).max_length
-    8
+    Example:
+        >>> def full(tokens):  # how often each of two tokens was there so far
+        ...     return np.eye(2)[tokens].cumsum(axis=1)
+        >>> def step(tokens, cache):
+        ...     logits = full(tokens) + (0 if cache is None else cache)
+        ...     return logits, logits[:, -1:]
+        >>> kvproof.check(functions(full, step, vocab_size=2, max_length=8)).ok
+        True
     """
     for name in optional:
         if name not in OPTIONAL:
@@ -93,11 +92,13 @@ def torch_module(
         ImportError: PyTorch isn't installed.
         ValueError: ``module`` isn't a ``torch.nn.Module``, or an optional name is unknown.
 
-    Example::
-
-        decoder = torch_module(model, lambda ids, cache: model.cached(ids, cache),
-                               vocab_size=97, max_length=64, fork=copy.deepcopy)
-        print(kvproof.check(decoder))
+    Example:
+        >>> table = torch.nn.Embedding(2, 2)  # logits of the next token from the last one alone
+        >>> decoder = torch_module(
+        ...     table, lambda ids, cache: (table(ids), "no past"), vocab_size=2, max_length=8
+        ... )
+        >>> kvproof.check(decoder).ok
+        True
     """
     torch = _import("torch")
     if not isinstance(module, torch.nn.Module):
@@ -158,10 +159,12 @@ def transformers(
             language model, or has states instead of keys and values; ``max_length`` beyond the
             model's positions.
 
-    Example::
-
-        decoder = transformers(LlamaForCausalLM(LlamaConfig(num_hidden_layers=2)), "static")
-        kvproof.assert_cache_matches(decoder)
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> config = GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2, n_positions=32,
+        ...                     bos_token_id=None, eos_token_id=None)
+        >>> kvproof.check(kvproof.adapters.transformers(GPT2LMHeadModel(config), "static")).ok
+        True
     """
     _import("transformers")
     if cache not in CACHES:

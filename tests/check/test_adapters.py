@@ -1,6 +1,7 @@
 """Adapters: right models of transformers have no findings, and each is broken in several ways."""
 
 import copy
+import doctest
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,8 @@ import torch
 from tests.check.checked import ENTRIES, report_on
 from tests.check.tiny_models import VOCABULARY, model
 
+import kvproof
+from kvproof import adapters
 from kvproof.adapters import (
     TransformersDecoder,
     _window,
@@ -296,6 +299,12 @@ def test_a_missing_library_is_explained(
             torch_module(None, len, vocab_size=2, max_length=2)  # type: ignore[arg-type]
         else:
             transformers(None)
+
+
+def test_the_examples_run() -> None:
+    names = {"kvproof": kvproof, "torch": torch, "np": np}
+    failed, tried = doctest.testmod(adapters, extraglobs=names)
+    assert (failed, tried > 8) == (0, True)
 
 
 # --- Modules and functions ----------------------------------------------------------------------
