@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kvproof.cache import KVCache, Storage, new_cache
+from kvproof.cache import KVCache, StaleCacheError, Storage, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import REFERENCE, DecoderConfig
 from kvproof.decoder import forward
@@ -115,8 +115,8 @@ def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "
 
     24 tokens, float32 and float64: batches of 1 and 2 in chunks of 1, 2 and 5; a first prefill of
     1, 4 and 8 tokens, then one by one; keys and values per layer; three ways to feed a text on
-    three seeds; left padding; causality; what a call does to the cache that it is given; and
-    controls that must fail.
+    three seeds; left padding; causality; what a call does to the cache that it is given; crop,
+    reorder and fork; and controls that must fail.
 
     Args:
         config: the decoder; at least 24 positions.
@@ -141,7 +141,7 @@ def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "
     claims: list[Claim] = []
     for dtype in DTYPES:
         model = _Model(config, storage, seed, dtype)
-        for part in (_equivalence, _first_prefill, _padding, _causality, _lifetime):
+        for part in (_equivalence, _first_prefill, _padding, _causality, _lifetime, _operations):
             claims += part(model)
     models = [_Model(config, storage, seed + i, "float64") for i in range(3)]
     for part in (_paths, _controls):
@@ -157,6 +157,7 @@ PATHS = "Three ways to feed a text, float64, three seeds"
 PADDING = "Left padding: each row against the row alone"
 CAUSALITY = "Causality: the last token changes, earlier logits don't"
 LIFETIME = "Lifetime: a call leaves the cache that it is given as it was"
+OPERATIONS = "Crop, pick rows, fork, and go on: against a recompute of what is left"
 CONTROLS = "Controls: mistakes that must be seen"
 GROUPS = (
     EQUIVALENCE,
@@ -166,6 +167,7 @@ GROUPS = (
     PADDING,
     CAUSALITY,
     LIFETIME,
+    OPERATIONS,
     CONTROLS,
 )
 
@@ -294,24 +296,76 @@ def _causality(model: _Model) -> Iterator[Claim]:
 def _lifetime(model: _Model) -> Iterator[Claim]:
     text = model.text()
     _, past = model.feed(text[:, :10], [10])
-    kept = past.fork()  # a storage that writes in place uses `past` up
-    before = [array.copy() for pair in kept.keys_values() for array in pair]
-
-    def changed_numbers(cache: KVCache) -> float:
-        after = [array for pair in cache.keys_values() for array in pair]
-        if [array.shape for array in after] != [array.shape for array in before]:
-            return math.inf
-        return float(sum((a != b).sum() for a, b in zip(after, before, strict=True)))
-
+    kept = past.fork()
+    before = _contents(kept)
     decode(model.params, text[:, 10:], past, model.config)
-    name = "numbers changed in the cache"
-    yield Claim(LIFETIME, name, model.dtype, changed_numbers(kept), 0.0)
-    expected = model.recompute(text)[:, 10:]
-    branch, _ = decode(model.params, text[:, 10:], kept.fork(), model.config)
-    yield model.claim(LIFETIME, "a second call from the same cache", branch, expected)
+    name, note = "numbers changed in the cache that was given", ""
+    try:
+        changed = _changed_numbers(before, _contents(past))
+    except StaleCacheError:  # a storage that writes in place: what is used up can't mislead
+        changed, note = 0.0, "refuses further use"
+    yield Claim(LIFETIME, name, model.dtype, changed, 0.0, note=note)
+    name = "numbers changed in a fork of it"
+    yield Claim(LIFETIME, name, model.dtype, _changed_numbers(before, _contents(kept)), 0.0)
     before[0].flat[0] = np.nextafter(before[0].flat[0], np.inf)
     name = "one number moved by one bit is seen"
-    yield Claim(LIFETIME, name, model.dtype, changed_numbers(kept), 0.0, is_control=True)
+    changed = _changed_numbers(before, _contents(kept))
+    yield Claim(LIFETIME, name, model.dtype, changed, 0.0, is_control=True)
+
+
+def _contents(cache: KVCache) -> list[NDArray[Any]]:
+    """Copies of all that a cache says of itself."""
+    pairs = [array.copy() for pair in cache.keys_values() for array in pair]
+    return [*pairs, cache.padding.copy(), np.array(cache.length)]
+
+
+def _changed_numbers(before: list[NDArray[Any]], after: list[NDArray[Any]]) -> float:
+    if [array.shape for array in after] != [array.shape for array in before]:
+        return math.inf
+    return float(sum((a != b).sum() for a, b in zip(after, before, strict=True)))
+
+
+def _operations(model: _Model) -> Iterator[Claim]:
+    text, window = model.text(2), model.config.window
+    # What a ring has let go of can't come back: crop before it has wrapped.
+    n_fed = 10 if model.storage != "rolling" or window is None else min(10, window)
+    n_kept = max(n_fed - 3, n_fed // 2)
+    _, cache = model.feed(text[:, :n_fed], [n_fed])
+    logits, _ = decode(model.params, text[:, 10:15], cache.crop(n_kept), model.config)
+    left = np.concatenate([text[:, :n_kept], text[:, 10:15]], axis=1)
+    name = f"{n_fed} tokens cropped to {n_kept}, then 5 others"
+    yield model.claim(OPERATIONS, name, logits, model.recompute(left)[:, n_kept:])
+
+    lengths, rows = (10, 6), (1, 0, 0)
+    _, cache = model.feed(text[:, :10], [10], lengths=lengths)
+    new = model.text(3)[:, 10:13]
+    logits, _ = decode(model.params, new, cache.reorder(rows), model.config)
+    for i, row in enumerate(rows):
+        alone = np.concatenate(
+            [text[row : row + 1, 10 - lengths[row] : 10], new[i : i + 1]], axis=1
+        )
+        name = f"rows {list(rows)} of a padded batch: number {i}"
+        yield model.claim(OPERATIONS, name, logits[i : i + 1], model.recompute(alone)[:, -3:])
+    yield from _branches(model)
+
+
+def _branches(model: _Model) -> Iterator[Claim]:
+    """Two caches with one beginning, fed in turns with different tokens."""
+    endings = model.text(2)[:, 10:14]
+    beginning = model.text()[:, :10]
+    _, past = model.feed(beginning, [10])
+    caches = [past.fork(), past]
+    logits: list[list[FloatArray]] = [[], []]
+    for turn in (slice(0, 1), slice(1, 4)):
+        for branch in (0, 1):
+            ending = endings[branch : branch + 1, turn]
+            new, caches[branch] = decode(model.params, ending, caches[branch], model.config)
+            logits[branch].append(new)
+    for branch, name in enumerate(("fork", "cache that it came from")):
+        whole = np.concatenate([beginning, endings[branch : branch + 1]], axis=1)
+        expected = model.recompute(whole)[:, 10:]
+        actual = np.concatenate(logits[branch], axis=1)
+        yield model.claim(OPERATIONS, f"in turns: the {name}", actual, expected)
 
 
 def _controls(model: _Model) -> Iterator[Claim]:

@@ -13,10 +13,12 @@ from kvproof import (
     LAB,
     MODERN,
     REFERENCE,
+    ConcatCache,
     DecoderConfig,
     KVCache,
     Proof,
     decode,
+    new_cache,
     offset_mask,
     open_mask,
     prove,
@@ -24,6 +26,8 @@ from kvproof import (
     top_left_mask,
 )
 from kvproof import proof as proof_module
+from kvproof.cache import CacheShape, PagedCache, StaticCache
+from kvproof.cache.paged import BlockPool
 from kvproof.masks import BoolArray
 from kvproof.params import FloatArray
 from kvproof.proof import (
@@ -34,6 +38,7 @@ from kvproof.proof import (
     GROUPS,
     KEYS_VALUES,
     LIFETIME,
+    OPERATIONS,
     PADDING,
     PATHS,
     Claim,
@@ -147,11 +152,11 @@ def seeing_the_next_of_a_chunk(n_past: int, n_new: int) -> BoolArray:
 SABOTAGES: dict[str, tuple[Decode, set[str]]] = {
     "top-left mask": (
         with_arguments(mask=top_left_mask),
-        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, LIFETIME},
+        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, OPERATIONS},
     ),
     "positions restart": (
         with_arguments(positions=restarted_positions),
-        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, LIFETIME},
+        {EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL, PATHS, PADDING, OPERATIONS},
     ),
     "no mask": (with_arguments(mask=open_mask), {EQUIVALENCE, PATHS, CAUSALITY, PADDING}),
     "a glimpse of the future": (
@@ -174,6 +179,63 @@ def test_a_wrong_decoder_is_not_proved(
         proof = prove()
     assert not proof.passed
     assert red <= {claim.group for claim in proof.failures}
+
+
+class AppendsInPlace(ConcatCache):
+    """``decode`` adds to the very cache that it is given."""
+
+    def begin(self, n_new: int, padding: Any = None) -> Any:
+        self.padding = self.padding if padding is None else padding
+        return self
+
+
+class SharesItsLastBlock(PagedCache):
+    """No copy on write: two branches write into one block."""
+
+    def _rows_to_copy(self) -> Any:
+        return super()._rows_to_copy()[:0]
+
+
+class CropsOneMore(StaticCache):
+    def crop(self, length: int) -> Any:
+        return super().crop(max(length - 1, 0))
+
+
+class NeverReorders(StaticCache):
+    def reorder(self, rows: Any) -> Any:
+        return super().reorder([i % self.shape.batch_size for i in range(len(rows))])
+
+
+class ForgetsPaddingOfRows(ConcatCache):
+    def reorder(self, rows: Any) -> Any:
+        cache = super().reorder(rows)
+        cache.padding = np.sort(cache.padding)
+        return cache
+
+
+BROKEN_STORAGES: dict[str, tuple[Any, set[str]]] = {
+    "appends in place": (lambda shape: AppendsInPlace.empty(shape), {LIFETIME}),
+    "shares its last block": (
+        lambda shape: SharesItsLastBlock(
+            shape, BlockPool(shape, 64, 16), np.zeros((shape.batch_size, 0), np.int64)
+        ),
+        {OPERATIONS},
+    ),
+    "crops one more": (lambda shape: CropsOneMore.empty(shape, 64), {OPERATIONS}),
+    "never reorders": (lambda shape: NeverReorders.empty(shape, 64), {OPERATIONS}),
+    "forgets the padding of rows": (lambda shape: ForgetsPaddingOfRows.empty(shape), {OPERATIONS}),
+}
+
+
+@pytest.mark.parametrize(("make", "red"), BROKEN_STORAGES.values(), ids=BROKEN_STORAGES)
+def test_a_wrong_storage_is_not_proved(
+    make: Callable[[CacheShape], KVCache], red: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(config: DecoderConfig, batch_size: int, dtype: Any, **_: Any) -> KVCache:
+        return make(new_cache(config, batch_size, dtype).shape)
+
+    monkeypatch.setattr("kvproof.proof.new_cache", broken)
+    assert red <= {claim.group for claim in prove().failures}
 
 
 def test_controls_that_go_unseen_are_failures(monkeypatch: pytest.MonkeyPatch) -> None:
