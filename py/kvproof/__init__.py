@@ -3,6 +3,7 @@
 NumPy and the standard library only; the same code runs in CPython and in the browser.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
@@ -83,6 +84,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The checker's names, imported when they are first used: the lab starts sooner without."""
+    if name in ("adapters", "zoo"):
+        return import_module(f"kvproof.{name}")
     if name not in ("Finding", "Report", "assert_cache_matches", "check"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from kvproof import checking

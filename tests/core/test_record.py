@@ -396,6 +396,13 @@ def test_other_parameters_than_the_seeds(evidence: Path) -> None:
     assert f"{name} isn't what seed 0 draws" in problems(evidence)
 
 
+def test_another_text(evidence: Path) -> None:
+    record, arrays = read(evidence)
+    arrays["tokens"] = arrays["tokens"][:, ::-1].copy()
+    forge(evidence, record, arrays)
+    assert "the tokens aren't the text that seed 2026 draws" in problems(evidence)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_numbers_that_are_none(value: float, evidence: Path) -> None:
     record, arrays = read(evidence)

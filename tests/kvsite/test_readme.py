@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kvproof.zoo import SPECIMENS
 from kvsite import bench
 from kvsite.cli import VERBS
 from kvsite.paths import PY, ROOT
@@ -42,6 +43,11 @@ def test_every_module_and_top_level_file_is_shown(tree: dict[str, str]) -> None:
     wanted = {path.relative_to(ROOT).as_posix() for path in modules | top_level} - {"README.md"}
     assert len(wanted) > 40
     assert wanted - tree.keys() == set()
+
+
+def test_the_zoo_has_as_many_specimens_as_it_says() -> None:
+    [said] = re.findall(r"(\d+) broken decoders", README)
+    assert int(said) == len(SPECIMENS)
 
 
 def test_the_measured_figures_are_there() -> None:
