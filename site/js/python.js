@@ -195,6 +195,7 @@ class Downloads {
       return this.#fetch.call(self, input, init);
     }
     this.#total += expected;
+    this.#tell(); // what is there so far is no longer all
     const options = { ...init, cache: this.#cache };
     const response = await this.#fetch.call(self, input, options).catch((error) => {
       throw this.#failed(url, error.message);
@@ -235,8 +236,12 @@ class Downloads {
     const now = performance.now();
     if (now - this.#reported > REPORT_MS) {
       this.#reported = now;
-      this.#onProgress({ stage: "downloading", loaded: this.#loaded, total: this.#total });
+      this.#tell();
     }
+  }
+
+  #tell() {
+    this.#onProgress({ stage: "downloading", loaded: this.#loaded, total: this.#total });
   }
 
   /**
