@@ -107,6 +107,10 @@ def _checks(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield f"{len(shapes)} arrays, of the right shape and dtype", _check_arrays(arrays, shapes, told)
     derived = _derive(arrays, files["arrays.npz"], told)
     yield "every number of the record follows from the arrays", list(_differences(record, derived))
+    failed = (
+        [] if derived["passed"] else ["the evidence shows a failure: an error beyond the bound"]
+    )
+    yield f"all ways agree within {derived['bound']:.0e}", failed
     yield f"the parameters are those that seed {told['seed']} draws", _check_draw(arrays, told)
     yield "the tokens are those of the fixed text", _check_text(arrays["tokens"], told)
     worst, problems = _check_reference(arrays, told)

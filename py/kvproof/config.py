@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from kvproof.masks import check_integer
+
 Positions = Literal["learned", "rope", "alibi", "none"]
 Norm = Literal["layernorm", "rmsnorm"]
 Mlp = Literal["gelu", "swiglu", "none"]
@@ -63,6 +65,12 @@ class DecoderConfig:
     def _check_sizes(self) -> None:
         sizes = ("n_layers", "width", "n_heads", "n_kv_heads", "mlp_width", "max_positions")
         optional = [name for name in ("vocab_size", "window") if getattr(self, name) is not None]
+        for name in (*sizes, *optional, "n_sinks"):
+            size = getattr(self, name)
+            if isinstance(size, bool):
+                raise ValueError(f"{name} must be an integer, got {size}")
+            # Python's own: NumPy's narrow integers would wrap around in a product.
+            object.__setattr__(self, name, check_integer(name, size))
         for name in (*sizes, *optional):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

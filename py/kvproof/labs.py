@@ -115,7 +115,8 @@ def trim_or_refeed(
         >>> kvproof.trim_or_refeed(n_total=24, kept=4).key_errors.round(2)
         array([0.  , 0.54])
     """
-    refed = kept if refed is None else refed
+    n_total, kept = check_integer("n_total", n_total), check_integer("kept", kept)
+    refed = kept if refed is None else check_integer("refed", refed)
     if not 1 <= kept <= refed <= n_total < config.max_positions:
         raise ValueError(
             f"needs 1 <= kept <= refed <= n_total < {config.max_positions}, "

@@ -331,6 +331,7 @@ def check_padding(
         )
     if array.min() < 0 or array.max() > n_new:
         raise ValueError(f"lengths must be 0..{n_new}, the tokens of the call, got {array}")
+    array = array.astype(np.int64)  # a narrow or unsigned one would wrap around below
     for row in np.flatnonzero((array < n_new) & (padding < n_past)):
         raise ValueError(
             f"row {row} has {n_past - padding[row]} real tokens in the cache and lengths says "

@@ -135,7 +135,16 @@ def visible_keys(
 
     Returns:
         bool (B, 1, C, S).
+
+    Raises:
+        ValueError: ``causal`` isn't bool, or has another width than the newest key's slot says.
     """
+    newest = int(keys.max())
+    if causal.ndim != 2 or causal.dtype != np.bool_ or causal.shape[1] != newest + 1:
+        raise ValueError(
+            f"a mask for keys up to slot {newest} must be bool (n_new, {newest + 1}), "
+            f"got {causal.dtype} {causal.shape}"
+        )
     n_new, n_total = causal.shape
     query = np.arange(n_total - n_new, n_total)[:, None]  # (C, 1)
     key = keys[:, None, None, :]  # (1 or B, 1, 1, S)

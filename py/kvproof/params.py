@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kvproof.config import DecoderConfig
+from kvproof.masks import check_integer
 
 FloatArray = NDArray[np.floating]
 
@@ -157,13 +158,16 @@ def init_params(config: DecoderConfig, seed: int = 0, dtype: DTypeLike = "float3
             that the two precisions differ in rounding only, never in the model.
 
     Raises:
-        ValueError: another dtype.
+        ValueError: another dtype, or a seed that isn't a non-negative integer.
 
     Example:
         >>> params = kvproof.init_params(kvproof.REFERENCE, seed=1, dtype="float64")
         >>> params.dtype, params.blocks[0].attention.w_qkv.shape
         (dtype('float64'), (64, 192))
     """
+    seed = check_integer("seed", seed)
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}")
     rng = np.random.default_rng(seed)
     arrays = {
         name: _draw(rng, name, shape).astype(np.float32).astype(float_dtype(dtype))
@@ -190,7 +194,7 @@ def float_dtype(dtype: DTypeLike) -> np.dtype[np.floating]:
         ValueError: anything else.
     """
     try:
-        found = np.dtype(dtype)
+        found = np.dtype(dtype if dtype else "none")  # to NumPy, None means float64
     except TypeError:
         raise ValueError(f"dtype must be float32 or float64, got {dtype!r}") from None
     for supported in (np.dtype(np.float32), np.dtype(np.float64)):

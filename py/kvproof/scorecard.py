@@ -79,7 +79,7 @@ def score(specimen: Specimen, seed: int = 0, hide: Sequence[str] = ()) -> Score:
 def scored(specimen: Specimen, seed: int, report: Report) -> Score:
     """What a report on a specimen is worth."""
     named: tuple[str, ...] = ()
-    if not report.ok:
+    if report.findings:
         first = report.findings[0]
         named = (first.kind, *(other.kind for other in first.alternatives))
     return Score(specimen.name, specimen.kind, seed, named, report.seconds)

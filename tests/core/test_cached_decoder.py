@@ -268,3 +268,25 @@ def test_a_cache_of_another_depth_is_refused(n_layers: int) -> None:
     cache = new_cache(replace(REFERENCE, n_layers=n_layers))
     with pytest.raises(ValueError, match=rf"the cache has {n_layers} layers, the decoder 2"):
         decode(init_params(REFERENCE), [[12]], cache, REFERENCE)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda n_past, n_new: np.ones((n_new, n_past + n_new + 1), bool),
+        lambda n_past, n_new: np.ones((n_new, n_past + n_new - 1), bool),
+        lambda n_past, n_new: np.ones((n_new, n_past + n_new)),
+    ],
+    ids=["too wide", "too narrow", "numbers"],
+)
+def test_a_mask_of_another_width_or_dtype_is_refused(mask: Mask) -> None:
+    params = init_params(REFERENCE)
+    with pytest.raises(ValueError, match=r"must be bool \(n_new, 6\), got"):
+        decode(params, example_tokens(6), new_cache(REFERENCE), REFERENCE, mask)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64"])
+def test_lengths_of_any_integer_dtype_mean_the_same(dtype: str) -> None:
+    params, tokens = init_params(REFERENCE), example_tokens(200, 2)
+    narrow = forward(params, tokens, REFERENCE, np.array([100, 3], dtype))
+    np.testing.assert_array_equal(narrow, forward(params, tokens, REFERENCE, [100, 3]))

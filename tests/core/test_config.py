@@ -1,10 +1,12 @@
 """The shape of a decoder."""
 
 from dataclasses import FrozenInstanceError
+from typing import Any
 
+import numpy as np
 import pytest
 
-from kvproof import REFERENCE, DecoderConfig
+from kvproof import REFERENCE, DecoderConfig, parameter_count
 
 
 def test_the_reference_decoder_has_the_published_sizes() -> None:
@@ -71,3 +73,26 @@ def test_a_width_that_heads_cannot_share_is_refused() -> None:
 def test_a_config_is_not_changed_by_accident() -> None:
     with pytest.raises(FrozenInstanceError):
         REFERENCE.width = 128  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"width": 64.0},
+        {"n_heads": True},
+        {"window": 2.5},
+        {"width": "64"},
+        {"vocab_size": False},
+        {"max_positions": float("nan")},
+    ],
+)
+def test_a_size_that_is_no_integer_is_refused(wrong: dict[str, Any]) -> None:
+    [(name, value)] = wrong.items()
+    with pytest.raises(ValueError, match=f"{name} must be an integer, got {value!r}"):
+        DecoderConfig(**wrong)
+
+
+def test_narrow_integers_become_pythons_own() -> None:
+    config = DecoderConfig(width=np.int8(64))  # type: ignore[arg-type]
+    assert type(config.width) is int
+    assert parameter_count(config) == 145_280

@@ -4,6 +4,7 @@ import hashlib
 import math
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,5 +197,16 @@ def test_parameters_compare_by_identity() -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="non-negative"):
+    with pytest.raises(ValueError, match="seed must not be negative, got -1"):
         init_params(TINY, seed=-1)
+
+
+@pytest.mark.parametrize("seed", [None, 1.5, -1, "0"])
+def test_a_seed_that_is_none_is_refused(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed must"):
+        init_params(TINY, seed)
+
+
+def test_no_dtype_is_refused() -> None:
+    with pytest.raises(ValueError, match="dtype must be float32 or float64, got None"):
+        init_params(TINY, 0, None)  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def test_a_right_run_passes_every_check(clean: Path) -> None:
     found = audit(clean)
     assert found.problems == ()
     assert found.passed
-    assert len(found.checked) == 7
+    assert len(found.checked) == 8
     assert str(found).endswith("audit passed")
 
 
