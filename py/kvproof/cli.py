@@ -7,7 +7,9 @@ import json
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
@@ -40,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         code: int = parsed.command(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
@@ -48,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"kvproof: error: too large for this machine: {error}", file=sys.stderr)
         return BAD_USAGE
     except OSError as error:
-        print(f"kvproof: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = "" if error.filename is None else f"{error.filename}: "
+        print(f"kvproof: error: {where}{error.strerror}", file=sys.stderr)
         return BAD_USAGE
     except ValueError as error:
         print(f"kvproof: error: {error}", file=sys.stderr)
@@ -276,11 +280,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _check(parsed: argparse.Namespace) -> int:
     decoder = _load(parsed.place)
+    if not parsed.budget < threading.TIMEOUT_MAX:
+        raise ValueError(f"--budget {parsed.budget:g}: needs seconds, a finite number of them")
     found = check(decoder, parsed.seed, parsed.budget, progress=_progress())
     print(found)
     if parsed.json:
         parsed.json.write_text(found.to_json() + "\n")
-    if found.ok and not found.complete:
+    if not found.findings and not found.complete:
         raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
     return PASSED if found.ok else FAILED
 
@@ -303,7 +309,7 @@ def _load(place: str) -> Any:
         raise ValueError(f"{place}: needs MODULE:OBJECT, such as my_model:Decoder")
     found: Any = _tried(lambda: importlib.import_module(name), f"importing {name}")
     for attribute in path.split("."):
-        if not hasattr(found, attribute):
+        if not _tried(partial(hasattr, found, attribute), f"looking for {attribute} in {place}"):
             raise ValueError(f"{place}: there is no {attribute}")
         found = getattr(found, attribute)
     if isinstance(found, type) or (callable(found) and not hasattr(found, "full")):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.check.decoders import Plain
@@ -184,3 +185,26 @@ def test_places_and_shares() -> None:
     )
     with pytest.raises(ValueError, match="no scores"):
         scorecard.totals([])
+
+
+@pytest.mark.parametrize("budget", ["inf", "1e30", "nan"])
+def test_a_budget_without_end_is_refused(budget: str, capsys: Captured) -> None:
+    assert main(["check", f"{HERE}:Plain", "--budget", budget]) == 2
+    assert "needs seconds, a finite number of them" in capsys.readouterr().err
+
+
+def test_a_module_that_raises_when_it_is_asked_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    class Moody(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise RuntimeError("not today")
+
+    monkeypatch.setitem(sys.modules, "moody", Moody("moody"))
+    assert main(["check", "moody:decoder"]) == 2
+    assert "looking for decoder in moody:decoder raised RuntimeError" in capsys.readouterr().err
+
+
+def test_without_an_output_there_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["costs", "--prefix", "4", "--steps", "4"]) == 0
