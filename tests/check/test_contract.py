@@ -83,7 +83,7 @@ def test_an_object_without_methods_is_told_what_it_lacks() -> None:
 def test_a_call_that_hangs_is_given_up(decoder: type) -> None:
     report = verdict(decoder(), budget_s=0.5)
     assert not report.ok
-    assert report.seconds < 30
+    assert not report.complete
     assert "budget of 0.5 s is used up" in report.not_checked[0]
     assert "step didn't come back within the budget" in report.findings[0].evidence[0]
 

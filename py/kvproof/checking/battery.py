@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kvproof.checking.cases import Case, Op, feeds
+from kvproof.checking.cases import TAKES_TOKENS, Case, Op, feeds
 from kvproof.checking.subject import Row, Subject
 
 SHORTEST = 12
 """Tokens of a text, where the decoder takes as many: enough for two chunks behind a prefill."""
+
+LONGEST = 256
+"""Tokens of the longest text: a mistake may begin at a constant that nobody declares."""
 
 
 def text_length(subject: Subject) -> int:
@@ -70,6 +73,18 @@ def feeding(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, C
     for name, sizes in chunkings(subject, n).items():
         yield name, Case(text, feeds(sizes))
     yield from _to_the_end(subject, rng, n)
+    yield from _long(subject, n)
+
+
+def _long(subject: Subject, n: int) -> Iterator[tuple[str, Case]]:
+    """A text as long as is cheap, in chunks far longer than the others, behind a filled cache."""
+    end = min(subject.longest, LONGEST)
+    if end > n:
+        # A text of its own generator: those of the other cases stay what they are.
+        text = texts(subject, np.random.default_rng(end), 1, end)
+        widest = subject.window or end  # a ring may take no longer chunks
+        sizes = [min(size, widest) for size in (end // 3, end // 3, 17, 1, 1, 30) if size]
+        yield "a long text, in long chunks", Case(text, feeds(cut(sizes, end)))
 
 
 def _to_the_end(subject: Subject, rng: np.random.Generator, n: int) -> Iterator[tuple[str, Case]]:
@@ -79,7 +94,7 @@ def _to_the_end(subject: Subject, rng: np.random.Generator, n: int) -> Iterator[
         ends["up to the capacity"] = subject.capacity
         ends["one more than the capacity"] = subject.capacity + 1
     for name, end in ends.items():
-        if 3 < end <= min(subject.max_length, 256) and (end > n or "capacity" in name):
+        if 3 < end <= min(subject.max_length, LONGEST) and (end > n or "capacity" in name):
             text = texts(subject, rng, 1, end)
             may_refuse = subject.capacity is not None and end > subject.capacity
             yield name, Case(text, feeds([end - 2, 1, 1]), may_refuse=may_refuse)
@@ -170,6 +185,59 @@ def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
                 *feeds([1, 2]),
             ),
         )
+    yield from _combined(subject)
+
+
+Combination = tuple[str, list[int], tuple[int, ...] | None, tuple[Op, ...]]
+"""Title, chunks of the start, its padding, and what is done behind it."""
+
+
+def _combined(subject: Subject) -> Iterator[tuple[str, Case]]:
+    """Three rows: operations behind padding, a full window or a block's edge, and together."""
+    able = {name for name in ("crop", "reorder", "fork") if subject.has(name)}
+    able |= {"feed", "switch"} | ({"branch"} if subject.keeps_old else set())
+    combinations = [
+        one for one in _combinations(subject) if able.issuperset(op.action for op in one[3])
+    ]
+    for title, sizes, lengths, ops in combinations:
+        longest = sum(sizes) + sum(op.argument for op in ops if op.action in TAKES_TOKENS)
+        # A text of their own: those of the stages behind this one stay what they are.
+        rows = texts(subject, np.random.default_rng(longest), 3, longest)
+        yield title, Case(rows, (*feeds(sizes), *ops), lengths)
+
+
+def _combinations(subject: Subject) -> Iterator[Combination]:
+    go_on, keep, switch = feeds([1, 2]), Op("branch", 0), Op("switch")
+    mixed = (Op("reorder", (2, 0, 1)), *go_on)
+    forked = (Op("fork", 2), *feeds([1]), switch, *feeds([2]))
+
+    def cut_to(length: int) -> tuple[Op, ...]:
+        return Op("crop", length), *go_on
+
+    def cut_below_fork(length: int, n_new: int) -> tuple[Op, ...]:
+        return Op("fork", 1), Op("crop", length), *feeds([n_new]), switch, *feeds([2])
+
+    yield "fork of three rows", [6], None, forked
+    yield "fork, then crop the first below it", [6], None, cut_below_fork(3, 4)
+    yield "crop, and go on with the old cache too", [6], None, (keep, *cut_to(4), switch, *go_on)
+    yield "reorder, and go on with the old cache too", [6], None, (keep, *mixed, switch, *go_on)
+    if subject.has("supports_padding"):
+        pads = (6, 3, 2)
+        yield "padding, then reorder", [6], pads, mixed
+        yield "padding, then crop", [6, 1], pads, cut_to(5)
+        yield "padding, then fork", [6], pads, forked
+    window, block = subject.window, subject.block_size
+    if window is not None:
+        full = [window, 1, 2]
+        yield "more than a window, then reorder", full, None, mixed
+        yield "more than a window, then crop", full, None, cut_to(window + 2)
+        yield "more than a window, then fork", full, None, forked
+    if block is not None:
+        yield "one more than a block, then reorder", [block + 1], None, mixed
+        yield "one more than a block, then crop to it", [block + 1], None, cut_to(block)
+        yield "one less than a block, then fork", [max(block - 1, 1)], None, forked
+        below = cut_below_fork(max(block - 1, 1), block + 2)
+        yield "two blocks, fork, then crop the first to less than one", [2 * block], None, below
 
 
 IN_TURNS = "a second request: in turns with the first"

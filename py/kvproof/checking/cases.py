@@ -21,9 +21,9 @@ class Op(NamedTuple):
 
     ``feed`` n: the next n tokens in one call.  ``crop`` length.  ``reorder`` rows.  ``fork`` n: a
     second cache takes the next n tokens, then the first goes on.  ``branch`` n: the same from the
-    very cache, without a fork, where a decoder keeps old ones.  ``switch``: go on with the second
-    cache.  ``restart`` lengths: a new request on the same object, without a reset; ``switch`` goes
-    back to the first.
+    very cache, without a fork, where a decoder keeps old ones; 0 tokens only keep it.  ``switch``:
+    go on with the second cache.  ``restart`` lengths: a new request on the same object, without a
+    reset; ``switch`` goes back to the first.
     """
 
     action: Action
@@ -47,7 +47,7 @@ class Case:
     lengths: tuple[int, ...] | None = None
     """Real tokens of each row of the first chunk, left-padded; None: all."""
     may_refuse: bool = False
-    """The decoder may raise instead: no more room."""
+    """The decoder may raise in the call that goes beyond its capacity."""
 
     @property
     def batch_size(self) -> int:
@@ -105,7 +105,7 @@ class Result:
     case: Case
     observations: tuple[Observation, ...]
     trouble: str = ""
-    """What ended it early; "" if nothing did."""
+    """What ended it early; "" if nothing did, or what may."""
     ledger: str = ""
     """What was wrong with the counted length; "" if nothing was."""
 
@@ -121,8 +121,7 @@ class Result:
 
     def wrong(self, tolerance: float) -> bool:
         """Whether anything at all is wrong."""
-        trouble = bool(self.trouble) and not self.case.may_refuse
-        return trouble or bool(self.ledger) or self.first_bad(tolerance) is not None
+        return bool(self.trouble) or bool(self.ledger) or self.first_bad(tolerance) is not None
 
 
 @dataclass
@@ -159,7 +158,8 @@ def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
         for index, op in enumerate(case.ops):
             runner.do(index, op)
     except Trouble as trouble:
-        return Result(case, tuple(runner.observations), str(trouble), runner.ledger)
+        said = "" if case.may_refuse and runner.is_beyond(op) else str(trouble)
+        return Result(case, tuple(runner.observations), said, runner.ledger)
     if keep is not None:
         keep.append(runner.live.cache)
     return Result(case, tuple(runner.observations), "", runner.ledger)
@@ -185,7 +185,8 @@ class _Runner:
         elif op.action in ("fork", "branch"):
             cache = self.live.cache
             self.other = self.live.copy(self.subject.fork(cache) if op.action == "fork" else cache)
-            self._feed(index, op.argument, self.other)
+            if op.argument:
+                self._feed(index, op.argument, self.other)
         elif op.action == "switch":
             self.live, self.other = self.other, self.live
         elif op.action == "restart":
@@ -195,6 +196,12 @@ class _Runner:
         else:
             self._reorder(op.argument)
         self._check_length(op)
+
+    def is_beyond(self, op: Op) -> bool:
+        """Whether a feed needs more slots than the cache has."""
+        capacity = self.subject.capacity
+        fed = op.argument if op.action == "feed" else 0
+        return capacity is not None and self.live.slots + fed > capacity
 
     def _feed(self, index: int, size: int, live: _Live) -> None:
         lengths = live.lengths if live.slots == 0 else None
@@ -219,7 +226,9 @@ class _Runner:
 
     def _crop(self, length: int) -> None:
         live = self.live
-        live.cache = self.subject.crop(live.cache, length)
+        window = self.subject.window
+        let_go = window is not None and live.slots >= window and length > 0
+        live.cache = self.subject.crop(live.cache, length, may_refuse=let_go)
         live.slots = length
         for row, pads in enumerate(live.padding):
             live.padding[row] = min(pads, length)

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -154,6 +154,8 @@ class _Checker:
         self.rng = np.random.default_rng(seed)
         self.say = progress or (lambda _: None)
         self.complete = True
+        self.fed = False
+        """The feeding of one sequence was checked."""
         self.findings: list[Finding] = []
         self.checked: list[str] = []
         self.not_checked: list[str] = []
@@ -170,14 +172,23 @@ class _Checker:
         self.notes += reference.notes
         if reference.finding is not None:
             self.findings.append(reference.finding)
+            self._leave_out(STAGES)
             return
         self.checked.append("full: deterministic, causal, prefix-stable, rows independent")
-        for name in STAGES:
+        names = list(STAGES)
+        for index, name in enumerate(names, start=1):
             if not self._run_stage(subject, name):
+                self._leave_out(names[index:])
                 break
         self._look_inside(subject)
         self._refused_crop(subject)
+        self._padded_full(subject)
         self._compare_with_gold(subject, gold)
+
+    def _leave_out(self, names: Iterable[str]) -> None:
+        self.not_checked += [
+            f"{STAGES[name][1]}: what comes before is wrong already" for name in names
+        ]
 
     def _run_stage(self, subject: Subject, name: str) -> bool:
         check, what, cases = STAGES[name]
@@ -196,7 +207,10 @@ class _Checker:
         if not results:
             return True
         worst = max(result.error for result in results.values())
-        self.checked.append(f"{what}: {len(results)} cases, largest error {worst:.1e}")
+        size = self._extent(subject, results) if name == "feeding" else ""
+        self.checked.append(f"{what}: {len(results)} cases{size}, largest error {worst:.1e}")
+        if name == "feeding":
+            self.fed = True
         wrong = {title: r for title, r in results.items() if r.wrong(self.tolerance)}
         if not wrong:
             return True
@@ -209,6 +223,31 @@ class _Checker:
             self.findings.append(_undiagnosed(check, wrong, self.tolerance))
             raise
         return False
+
+    def _extent(self, subject: Subject, results: dict[str, Result]) -> str:
+        """How long the texts and the chunks were; what is longer goes into ``not_checked``."""
+        seen = [call for result in results.values() for call in result.observations]
+        longest = max((len(call.histories[0]) for call in seen), default=0)
+        widest = max((call.logits.shape[1] for call in seen), default=0)
+        if longest < subject.max_length:
+            self.not_checked.append(
+                f"texts longer than {longest} tokens, chunks longer than {widest}: a mistake that "
+                "begins there, such as a table that ends"
+            )
+        if subject.vocab_size > 1:
+            self._near_ties(seen)
+        return f", texts of up to {longest} tokens in chunks of up to {widest}"
+
+    def _near_ties(self, seen: list[Observation]) -> None:
+        """Whether greedy texts may differ without a mistake."""
+        tops = [np.sort(call.expected)[..., -2:] for call in seen]
+        margin = min((float(np.ptp(top, axis=-1).min()) for top in tops), default=np.inf)
+        if margin <= 2 * self.tolerance:
+            self.notes.append(
+                f"the two largest logits of full come as close as {margin:.1e}, and "
+                f"{self.tolerance:.1e} is allowed: a test that compares the likeliest tokens may "
+                "fail there without a mistake"
+            )
 
     def _finding(
         self,
@@ -239,19 +278,20 @@ class _Checker:
         bad = smallest.first_bad(self.tolerance)
         best, *others = verdict.ranking
         counted_only = bad is None and not smallest.trouble
+        layer = {} if verdict.layer is None else {"layer": verdict.layer}
+        said = best.why, *_evidence(facts, verdict)
         return Finding(
-            best.kind,
-            "BOOK" if counted_only else verdict.check or check,
-            smallest.case,
-            smallest.error,
-            self.tolerance,
-            _where(bad, self.tolerance)
-            | ({} if verdict.layer is None else {"layer": verdict.layer}),
-            tuple(others[:4]),
-            tuple(sentence for sentence in (best.why, *_evidence(facts, verdict)) if sentence),
-            _snippet(smallest, self.tolerance),
-            best.confidence,
-            _influence(facts) if stage == "feeding" and not smallest.trouble else None,
+            kind=best.kind,
+            check="BOOK" if counted_only else verdict.check or check,
+            case=smallest.case,
+            max_abs_error=smallest.error,
+            tolerance=self.tolerance,
+            first_bad=_where(bad, self.tolerance) | layer,
+            alternatives=tuple(others[:4]),
+            evidence=tuple(filter(None, said)),
+            snippet=_snippet(smallest, self.tolerance),
+            confidence=best.confidence,
+            influence=_influence(facts) if stage == "feeding" and not smallest.trouble else None,
         )
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
@@ -294,8 +334,43 @@ class _Checker:
             )
             self.findings.append(
                 Finding(
-                    "ROLLBACK", "BOOK", None, 0, self.tolerance, {}, (), (sentence,), lines, 0.8
+                    kind="ROLLBACK",
+                    check="BOOK",
+                    case=None,
+                    max_abs_error=0,
+                    tolerance=self.tolerance,
+                    evidence=(sentence,),
+                    snippet=lines,
+                    confidence=0.8,
                 )
+            )
+
+    def _padded_full(self, subject: Subject) -> None:
+        """Whether ``full`` takes padding as it says: each row must be as it is alone."""
+        if self.findings or not subject.has("supports_padding"):
+            return
+        n = min(6, subject.longest)
+        lengths = n, max(n - 3, 1), max(n - 5, 1)
+        rows = battery.texts(subject, np.random.default_rng(n), 3, n)
+        try:
+            batch = subject.full(np.array(rows), lengths)
+        except NotSupported:
+            self.not_checked.append("full of padded rows: it raises NotImplementedError")
+            return
+        except Trouble as trouble:
+            self.findings.append(
+                _padded_unlike_alone(rows, lengths, np.inf, self.tolerance, str(trouble))
+            )
+            return
+        error = 0.0
+        for row, text, length in zip(batch, rows, lengths, strict=True):
+            off = float(np.abs(row[-length:] - subject.recompute(text[-length:])).max())
+            error = max(error, off if np.isfinite(off) else np.inf)
+        self.checked.append(f"full of three rows behind padding: off by {error:.1e}")
+        if error > self.tolerance:
+            sentence = "full gives a row behind padding other logits than the row alone"
+            self.findings.append(
+                _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
             )
 
     def out_of_time(self, budget_s: float) -> None:
@@ -316,7 +391,7 @@ class _Checker:
             ]
         return Report(
             name,
-            not self.findings,
+            self.fed and not self.findings,
             tuple(sorted(self.findings, key=lambda finding: -finding.confidence)),
             tuple(self.checked),
             tuple(self.not_checked),
@@ -343,16 +418,15 @@ def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float) -> Find
     bad = first.first_bad(tolerance)
     said = first.trouble, f"fails: {', '.join(wrong)}", "the budget ended before it was known why"
     return Finding(
-        UNKNOWN,
-        check,
-        first.case,
-        first.error,
-        tolerance,
-        _where(bad, tolerance),
-        (),
-        tuple(filter(None, said)),
-        _snippet(first, tolerance),
-        0.5,
+        kind=UNKNOWN,
+        check=check,
+        case=first.case,
+        max_abs_error=first.error,
+        tolerance=tolerance,
+        first_bad=_where(bad, tolerance),
+        evidence=tuple(filter(None, said)),
+        snippet=_snippet(first, tolerance),
+        confidence=0.5,
     )
 
 
@@ -407,7 +481,46 @@ def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: floa
         f"import numpy as np\ntokens = np.array({[list(text)]})\n"
         "print(np.abs(np.asarray(decoder.full(tokens)) - np.asarray(gold(tokens))).max())"
     )
-    return Finding(kind, "GOLD", case, difference, tolerance, {}, others, evidence, lines, 0.6)
+    return Finding(
+        kind=kind,
+        check="GOLD",
+        case=case,
+        max_abs_error=difference,
+        tolerance=tolerance,
+        alternatives=others,
+        evidence=evidence,
+        snippet=lines,
+        confidence=0.6,
+    )
+
+
+def _padded_unlike_alone(
+    rows: tuple[Row, ...],
+    lengths: tuple[int, ...],
+    error: float,
+    tolerance: float,
+    sentence: str,
+) -> Finding:
+    lines = (
+        "import numpy as np",
+        f"tokens, lengths = np.array({[list(row) for row in rows]}), np.array({list(lengths)})",
+        "padded = np.asarray(decoder.full(tokens, lengths=lengths))",
+        "for row, (text, n) in enumerate(zip(tokens, lengths)):  # all of these should be rounding",
+        "    alone = np.asarray(decoder.full(text[None, -n:]))[0]",
+        "    print(row, np.abs(padded[row, -n:] - alone).max())",
+    )
+    others = Alternative("POS-PERROW", 0.3, ""), Alternative("MASK-VALUE", 0.1, "")
+    return Finding(
+        kind="PAD-MASK",
+        check="ROW",
+        case=Case(rows, feeds([len(rows[0])]), lengths),
+        max_abs_error=error,
+        tolerance=tolerance,
+        alternatives=others,
+        evidence=(sentence, "this is full itself; step was held against rows without padding"),
+        snippet="\n".join(lines),
+        confidence=0.6,
+    )
 
 
 @contextmanager
@@ -421,12 +534,17 @@ def _alarm(seconds: float) -> Iterator[None]:
     def ring(_signum: int, _frame: FrameType | None) -> None:
         raise OutOfTime
 
+    start = time.monotonic()
     before = signal.signal(signal.SIGALRM, ring)
+    left = interval = 0.0  # of somebody else's alarm
     try:  # in two steps: it may ring while it is being taken back
         try:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
+            left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:
         signal.signal(signal.SIGALRM, before)
+        if left:
+            rest = left - (time.monotonic() - start)
+            signal.setitimer(signal.ITIMER_REAL, max(rest, 1e-6), interval)

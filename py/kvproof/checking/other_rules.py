@@ -142,6 +142,9 @@ def operations(facts: Facts, verdict: Verdict) -> None:
         _cropped(facts, verdict)
 
 
+NOT_WITHOUT = "right without padding, wrong with it"
+
+
 def _forked(facts: Facts, verdict: Verdict) -> None:
     verdict.check = "OLD"
     seen = facts.smallest.first_bad(facts.tolerance)
@@ -152,8 +155,14 @@ def _forked(facts: Facts, verdict: Verdict) -> None:
         else "what is fed to one of two caches changes the other"
     )
     verdict.add("ALIAS", STRONG, why)
+    if facts.smallest.case.lengths is not None:
+        verdict.add("POS-PERROW", STRONG + HINT, f"{NOT_WITHOUT}: the fork forgets it")
+        verdict.add("PAD-MASK", LIKELY)
     if facts.subject.block_size is not None:
         verdict.add("PAGE-MAP", LIKELY)
+        if any(op.action == "crop" for op in facts.smallest.case.ops):
+            why = "a crop gives away or overwrites blocks that a fork still reads"
+            verdict.add("PAGE-MAP", STRONG, why)
 
 
 def _cropped(facts: Facts, verdict: Verdict) -> None:
@@ -162,7 +171,11 @@ def _cropped(facts: Facts, verdict: Verdict) -> None:
         verdict.add("ROLLBACK", LIKELY, facts.smallest.ledger)
     verdict.add("ROLLBACK", LIKELY, "wrong only after tokens have been taken back")
     verdict.add("ROPE-FRAME", HINT)
-    if facts.subject.window is not None:
+    if facts.smallest.case.lengths is not None:
+        verdict.add("ROLLBACK", LIKELY, f"{NOT_WITHOUT}: the crop forgets it")
+        verdict.add("POS-PERROW", LIKELY)
+        verdict.add("PAD-MASK", HINT)
+    if facts.subject.window is not None and not facts.smallest.case.lengths:
         why = "tokens have been taken back from a ring that had let go of what came before them"
         verdict.add("RING-ORDER", STRONG + HINT, why)
     if facts.subject.block_size is not None:
@@ -185,6 +198,10 @@ def _reordered(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
     verdict.add("ROW-PERM", LIKELY, "wrong only after rows have been picked")
     verdict.add("ALIAS", HINT)
+    if facts.smallest.case.lengths is not None:
+        verdict.add("ROW-PERM", LIKELY, f"{NOT_WITHOUT}: it isn't permuted with the rows")
+        verdict.add("POS-PERROW", LIKELY)
+        verdict.add("PAD-MASK", HINT)
     if seen is None:
         return
     n_new = seen.logits.shape[1]

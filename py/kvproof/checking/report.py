@@ -21,6 +21,10 @@ class Alternative:
     """0 to 1, comparable within one finding."""
     why: str
 
+    def __str__(self) -> str:
+        why = self.why if len(self.why) <= 90 else f"{self.why[:87]}..."
+        return f"{self.kind} ({self.confidence:.2f}{', ' if why else ''}{why})"
+
 
 @dataclass(frozen=True)
 class Influence:
@@ -86,7 +90,7 @@ class Finding:
         if self.influence is not None:
             lines.append(str(self.influence))
         if self.alternatives:
-            others = ", ".join(f"{a.kind} ({a.confidence:.2f})" for a in self.alternatives)
+            others = "; ".join(map(str, self.alternatives))
             lines.append(f"  could also be: {others}")
         if self.snippet:
             lines += [
@@ -106,7 +110,8 @@ class Report:
 
     decoder: str
     ok: bool
-    """Nothing is wrong with what was checked."""
+    """Nothing is wrong with what was checked, and at least ``full`` itself and one sequence in
+    every chunking were; ``complete`` says whether that was all that can be checked here."""
     findings: tuple[Finding, ...]
     """The most certain first."""
     checked: tuple[str, ...]
@@ -124,7 +129,8 @@ class Report:
 
     def __str__(self) -> str:
         so_far = "as far as it was checked" if self.complete else "so far, and not all was checked"
-        verdict = f"right, {so_far}" if self.ok else "wrong"
+        unknown = "not known: neither right nor wrong before the feeding of one sequence is checked"
+        verdict = "wrong" if self.findings else f"right, {so_far}" if self.ok else unknown
         lines = [
             f"{self.decoder}: {verdict}",
             f"{self.n_calls} calls in {self.seconds:.1f} s, {self.dtype}, noise {self.noise:.1e}, "
@@ -192,7 +198,7 @@ def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
             start += op.argument
             extra = "" if lengths is None else f", lengths=np.array({list(lengths)})"
             lengths = None
-            lines += _call(op.action, chunk, extra)
+            lines += _call(op.action, op.argument, chunk, extra)
         elif op.action == "restart":
             lengths = op.argument
             lines.append("branch, cache = cache, None  # a second request on the same object")
@@ -205,9 +211,11 @@ def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
     return "\n".join(lines if seen is None else [*lines, *_comparison(seen, tolerance)])
 
 
-def _call(action: str, chunk: str, extra: str) -> list[str]:
+def _call(action: str, n_new: int, chunk: str, extra: str) -> list[str]:
     if action == "feed":
         return [f"logits, cache = decoder.step({chunk}, cache{extra})"]
+    if action == "branch" and not n_new:
+        return ["branch = cache  # kept"]
     if action == "branch":
         return [f"logits, branch = decoder.step({chunk}, cache)"]
     return ["branch = decoder.fork(cache)", f"logits, branch = decoder.step({chunk}, branch)"]
@@ -224,9 +232,14 @@ def _comparison(seen: Observation, tolerance: float) -> list[str]:
     ]
 
 
-def unknown(check: str, sentence: str, case: Case | None = None, tolerance: float = 0.0) -> Finding:
+def unknown(check: str, sentence: str) -> Finding:
     """A finding that says what the decoder did instead of naming a bug."""
-    text = "" if case is None else snippet(case, None, tolerance)
     return Finding(
-        UNKNOWN, check, case, math.inf if case else 0.0, tolerance, {}, (), (sentence,), text, 0.5
+        kind=UNKNOWN,
+        check=check,
+        case=None,
+        max_abs_error=0.0,
+        tolerance=0.0,
+        evidence=(sentence,),
+        confidence=0.5,
     )

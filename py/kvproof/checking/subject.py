@@ -79,11 +79,6 @@ class Subject:
         self.noise = self._noise()
 
     @property
-    def name(self) -> str:
-        """The class of the decoder."""
-        return type(self._decoder).__name__
-
-    @property
     def lossy(self) -> bool:
         """The cache is declared to round on purpose."""
         return self.quantized or self.noise is not None
@@ -162,16 +157,17 @@ class Subject:
             raise Trouble("keys_values must return arrays (B, H, T, D) for each layer")
         return found
 
-    def crop(self, cache: Any, length: int) -> Any:
+    def crop(self, cache: Any, length: int, may_refuse: bool = False) -> Any:
         """The cache cut to ``length`` tokens.
 
         Raises:
-            Refused: a cache with a window has let go of tokens that it would need.
+            Refused: it ``may_refuse``, as a window has let go of tokens that it would need, and
+                says so with a ValueError or a RuntimeError.
         """
         try:
             return self._call("crop", cache, length)
         except Trouble as trouble:
-            if self.window is None:
+            if not may_refuse or not isinstance(trouble.__context__, (ValueError, RuntimeError)):
                 raise
             raise Refused(str(trouble)) from None
 

@@ -1,0 +1,305 @@
+"""Mistakes that once got through: operations behind padding, a window or blocks, and long texts."""
+
+import math
+import signal
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.check.decoders import Plain
+
+from kvproof import check
+from kvproof.cache import new_cache
+from kvproof.zoo import RIGHT
+from kvproof.zoo.right import LEARNED, ROPE, WINDOW, RightDecoder
+
+
+class ReorderKeepsPadding(RightDecoder):
+    def reorder(self, cache: Any, rows: Any) -> Any:
+        picked = cache.reorder(rows)
+        picked.padding = cache.padding
+        return picked
+
+
+class CropForgetsPadding(RightDecoder):
+    def crop(self, cache: Any, length: int) -> Any:
+        cropped = super().crop(cache, length)
+        cropped.padding = np.zeros_like(cropped.padding)
+        return cropped
+
+
+class ForkForgetsPadding(RightDecoder):
+    def fork(self, cache: Any) -> Any:
+        forked = cache.fork()
+        forked.padding = np.zeros_like(forked.padding)
+        return forked
+
+
+class CropFreesSharedPages(RightDecoder):
+    storage = "paged"
+
+    def crop(self, cache: Any, length: int) -> Any:
+        pool = cache.pool
+        gone = np.unique(cache.table[:, pool.blocks_for(length) :])
+        cropped = super().crop(cache, length)
+        pool.free += [block for block in gone.tolist() if block not in pool.free]
+        return cropped
+
+
+class Ring(RightDecoder):
+    config = replace(ROPE, window=WINDOW)
+    storage = "rolling"
+
+
+class RingReorderedWrongly(Ring):
+    def reorder(self, cache: Any, rows: Any) -> Any:
+        return cache.reorder(rows if cache.length <= WINDOW else range(len(rows)))
+
+
+class RingForkLosesKeys(Ring):
+    def fork(self, cache: Any) -> Any:
+        forked = cache.fork()
+        if cache.length > WINDOW:
+            forked.keys[0][:] = 0
+        return forked
+
+
+class ForkMixesRows(RightDecoder):
+    def fork(self, cache: Any) -> Any:
+        n_rows = cache.shape.batch_size
+        return cache.fork().reorder(np.roll(np.arange(n_rows), 1))
+
+
+class CropChangesOld(RightDecoder):
+    def crop(self, cache: Any, length: int) -> Any:
+        cropped = super().crop(cache, length)
+        for array in cache.keys:
+            array[:, :, length:] = 0
+        return cropped
+
+
+class ReorderChangesOld(RightDecoder):
+    def reorder(self, cache: Any, rows: Any) -> Any:
+        picked = cache.reorder(rows)
+        cache.keys[:] = picked.keys
+        return picked
+
+
+class CropLosesWholeBlock(RightDecoder):
+    storage = "paged"
+
+    @property
+    def block_size(self) -> int:
+        return 16
+
+    def empty(self, batch_size: int) -> Any:
+        return new_cache(self.config, batch_size, "float64", "paged", 4 * 48, self.block_size)
+
+    def crop(self, cache: Any, length: int) -> Any:
+        cropped = super().crop(cache, length)
+        if length and length % self.block_size == 0:
+            cropped.pool.keys[0][cropped.table[:, -1]] = 0
+        return cropped
+
+
+class PositionsEndAt127(RightDecoder):
+    config = replace(LEARNED, max_positions=1024)
+
+    def positions(self, cache: Any, n_new: int, padding: Any) -> Any:
+        return np.minimum(super().positions(cache, n_new, padding), 127)
+
+
+class LongChunksSeeTheFuture(RightDecoder):
+    def mask(self, cache: Any, n_new: int, padding: Any) -> Any:
+        mask = super().mask(cache, n_new, padding)
+        return np.ones_like(mask) if cache.length and n_new > 8 else mask
+
+
+class FullIgnoresPadding(RightDecoder):
+    def full(self, tokens: Any, lengths: Any = None) -> Any:
+        return super().full(tokens)
+
+
+class CropHasATypo(Ring):
+    def crop(self, cache: Any, length: int) -> Any:
+        return cache.cropp(length)
+
+
+class CropToNothingRaises(Ring):
+    def crop(self, cache: Any, length: int) -> Any:
+        if length == 0:
+            raise ValueError("can't crop to 0")
+        return super().crop(cache, length)
+
+
+class CropOfAShortTextRaises(Ring):
+    def crop(self, cache: Any, length: int) -> Any:
+        raise ValueError("no")
+
+
+class RaisesInAPrefillOfMost(RightDecoder):
+    """Before the capacity is reached."""
+
+    storage = "static"
+    capacity = 40
+
+    def step(self, tokens: Any, cache: Any = None, lengths: Any = None) -> Any:
+        if tokens.shape[1] == self.capacity - 1:
+            raise ValueError("no more room")
+        return super().step(tokens, cache, lengths)
+
+
+HOLES: dict[type[RightDecoder], tuple[str, ...]] = {  # () is any kind
+    ReorderKeepsPadding: ("ROW-PERM",),
+    CropForgetsPadding: ("ROLLBACK",),
+    ForkForgetsPadding: ("POS-PERROW",),
+    CropFreesSharedPages: ("PAGE-MAP",),
+    RingReorderedWrongly: ("ROW-PERM",),
+    RingForkLosesKeys: ("ALIAS",),
+    ForkMixesRows: ("ALIAS", "ROW-PERM"),
+    CropChangesOld: ("ALIAS",),
+    ReorderChangesOld: ("ALIAS",),
+    CropLosesWholeBlock: ("ROLLBACK",),
+    PositionsEndAt127: (),
+    LongChunksSeeTheFuture: (),
+    FullIgnoresPadding: ("PAD-MASK",),
+    CropHasATypo: ("UNKNOWN",),
+    CropToNothingRaises: ("UNKNOWN",),
+    CropOfAShortTextRaises: ("UNKNOWN",),
+    RaisesInAPrefillOfMost: ("UNKNOWN",),
+}
+
+
+@pytest.mark.parametrize(("decoder", "kinds"), HOLES.items(), ids=lambda one: str(one))
+def test_it_is_found_and_named(decoder: type[RightDecoder], kinds: tuple[str, ...]) -> None:
+    report = check(decoder(), budget_s=300)
+    [finding, *_] = report.findings
+    assert not kinds or finding.kind in kinds, finding
+    printed: list[tuple[Any, ...]] = []
+    names = {"decoder": decoder(), "print": lambda *words: printed.append(words)}
+    if kinds == ("UNKNOWN",):
+        with pytest.raises((ValueError, AttributeError)):
+            exec(finding.snippet, names)
+    else:
+        exec(finding.snippet, names)
+        assert max(words[-1] for words in printed) > finding.tolerance
+
+
+@pytest.mark.parametrize("name", ["rope-concat", "rope-paged", "window-rolling", "sinks-static"])
+def test_what_is_right_stays_right(name: str) -> None:
+    report = check(RIGHT[name](), budget_s=300)
+    assert report.findings == ()
+    assert report.ok
+
+
+def test_what_a_window_has_let_go_of_may_be_refused() -> None:
+    class Refuses(Ring):
+        def crop(self, cache: Any, length: int) -> Any:
+            return cache.crop(length)  # a ValueError
+
+    report = check(Refuses(), budget_s=300)
+    assert report.ok
+    assert any("crop raised ValueError: can't crop" in line for line in report.not_checked)
+
+
+def test_a_call_beyond_the_capacity_may_be_refused() -> None:
+    class Refuses(RightDecoder):
+        capacity = 40
+
+        def step(self, tokens: Any, cache: Any = None, lengths: Any = None) -> Any:
+            if (0 if cache is None else cache.length) + tokens.shape[1] > self.capacity:
+                raise ValueError("no more room")
+            return super().step(tokens, cache, lengths)
+
+    assert check(Refuses(), budget_s=300).ok
+
+
+# ------------------------------------------------------------------ what the report says
+
+
+def test_the_longest_text_is_named() -> None:
+    report = check(RightDecoder(config=replace(LEARNED, max_positions=1024)), budget_s=300)
+    assert any("texts of up to 256 tokens in chunks of up to 85," in s for s in report.checked)
+    assert any(
+        s.startswith("texts longer than 256 tokens, chunks longer than 85")
+        for s in report.not_checked
+    )
+    whole = check(RightDecoder(), budget_s=300)
+    assert any("texts of up to 48 tokens" in sentence for sentence in whole.checked)
+    assert not any("texts longer than 48" in sentence for sentence in whole.not_checked)
+
+
+def test_what_comes_after_a_failure_is_listed() -> None:
+    broken = check(LongChunksSeeTheFuture(), budget_s=300)
+    left_out = [line for line in broken.not_checked if "what comes before is wrong" in line]
+    assert [line.partition(":")[0] for line in left_out] == [
+        "three rows of equal length",
+        "three rows behind padding",
+        "crop, fork and reorder, then going on",
+        "a second request on the same object",
+    ]
+
+
+class NeverSteps(Plain):
+    def step(self, tokens: Any, cache: Any) -> Any:
+        raise NotImplementedError
+
+
+class SlowToStep(Plain):
+    def step(self, tokens: Any, cache: Any) -> Any:
+        time.sleep(0.03)
+        return super().step(tokens, cache)
+
+
+@pytest.mark.parametrize(("decoder", "budget_s"), [(NeverSteps(), 300.0), (SlowToStep(), 0.3)])
+def test_what_was_not_checked_is_not_ok(decoder: Any, budget_s: float) -> None:
+    report = check(decoder, budget_s=budget_s)
+    assert not report.ok
+    assert report.findings == ()
+    assert "not known" in str(report)
+    assert "right" not in str(report).splitlines()[0].partition("neither")[0]
+
+
+def test_near_ties_are_noted() -> None:
+    class Tied(Plain):
+        """The last two logits are equal, and larger than all others."""
+
+        def full(self, tokens: Any) -> Any:
+            return tied(super().full(tokens))
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, cache = super().step(tokens, cache)
+            return tied(logits), cache
+
+    def tied(logits: Any) -> Any:
+        top = logits.max(axis=-1, keepdims=True) + 1
+        return np.concatenate([logits[..., :-2], top, top], axis=-1)
+
+    said = "the two largest logits of full come as close as 0.0e+00"
+    assert any(note.startswith(said) for note in check(Tied(), budget_s=300).notes)
+    assert not any("two largest" in note for note in check(Plain(), budget_s=300).notes)
+
+
+def test_alternatives_are_printed_with_their_reasons() -> None:
+    report = check(CropForgetsPadding(), budget_s=300)
+    others = [other for other in report.findings[0].alternatives if other.why]
+    for other in others:
+        assert f"{other.kind} ({other.confidence:.2f}, {other.why[:80]}" in str(report)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms here")
+def test_somebody_elses_alarm_goes_on() -> None:
+    rung: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1000, 500)
+        check(Plain(), budget_s=300)
+        left, interval = signal.getitimer(signal.ITIMER_REAL)
+        assert 0 < left < 1000
+        assert math.isclose(interval, 500)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert rung == []
