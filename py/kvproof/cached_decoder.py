@@ -11,7 +11,14 @@ from numpy.typing import ArrayLike
 from kvproof import layers
 from kvproof.cache import KVCache
 from kvproof.config import DecoderConfig
-from kvproof.masks import Mask, Positions, offset_mask, offset_positions, visible_keys
+from kvproof.masks import (
+    Mask,
+    Positions,
+    check_mask,
+    offset_mask,
+    offset_positions,
+    visible_keys,
+)
 from kvproof.params import FloatArray, Params
 
 
@@ -67,7 +74,8 @@ def decode(
     padding = layers.check_padding(lengths, n_new, n_past, cache.padding)
     slots = positions(n_past, n_new)
     keys = cache.key_slots(n_new)
-    visible = visible_keys(mask(n_past, n_new), keys, padding, config.window, config.n_sinks)
+    causal = check_mask(mask(n_past, n_new), n_past, n_new)
+    visible = visible_keys(causal, keys, padding, config.window, config.n_sinks)
     bias = layers.alibi(slots, keys, config, params.dtype)
     places = np.maximum(slots - padding[:, None], 0)  # (B, C): a row begins behind its padding
     cos_sin = layers.rotation(places, config, params.dtype)

@@ -135,16 +135,7 @@ def visible_keys(
 
     Returns:
         bool (B, 1, C, S).
-
-    Raises:
-        ValueError: ``causal`` isn't bool, or has another width than the newest key's slot says.
     """
-    newest = int(keys.max())
-    if causal.ndim != 2 or causal.dtype != np.bool_ or causal.shape[1] != newest + 1:
-        raise ValueError(
-            f"a mask for keys up to slot {newest} must be bool (n_new, {newest + 1}), "
-            f"got {causal.dtype} {causal.shape}"
-        )
     n_new, n_total = causal.shape
     query = np.arange(n_total - n_new, n_total)[:, None]  # (C, 1)
     key = keys[:, None, None, :]  # (1 or B, 1, 1, S)
@@ -153,6 +144,18 @@ def visible_keys(
     if window is not None:
         visible &= (query - key < window) | (key < start + n_sinks)
     return np.where(query < start, key == query, visible)
+
+
+def check_mask(causal: BoolArray, n_past: int, n_new: int) -> BoolArray:
+    """The mask of a call, if it can be one.
+
+    Raises:
+        ValueError: it isn't bool (n_new, n_past + n_new).
+    """
+    wanted = n_new, n_past + n_new
+    if causal.shape != wanted or causal.dtype != np.bool_:
+        raise ValueError(f"mask must be bool {wanted}, got {causal.dtype} {causal.shape}")
+    return causal
 
 
 def check_lengths(n_past: int, n_new: int) -> tuple[int, int]:

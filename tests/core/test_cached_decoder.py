@@ -281,7 +281,7 @@ def test_a_cache_of_another_depth_is_refused(n_layers: int) -> None:
 )
 def test_a_mask_of_another_width_or_dtype_is_refused(mask: Mask) -> None:
     params = init_params(REFERENCE)
-    with pytest.raises(ValueError, match=r"must be bool \(n_new, 6\), got"):
+    with pytest.raises(ValueError, match=r"mask must be bool \(6, 6\), got"):
         decode(params, example_tokens(6), new_cache(REFERENCE), REFERENCE, mask)
 
 
