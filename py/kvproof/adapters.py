@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from kvproof.checking.subject import UNLOCKS
 
-OPTIONAL = (*UNLOCKS, "keeps_old", "quantized", "noise")
+OPTIONAL = (*UNLOCKS, "keeps_old", "quantized", "noise", "dtype")
 """What a decoder may have besides ``full``, ``step``, ``vocab_size`` and ``max_length``."""
 
 LONGEST = 256
@@ -204,6 +204,7 @@ class TransformersDecoder:
         self.vocab_size: int = self.config.vocab_size
         self.max_length = max_length
         self.quantized = cache == "fp8"
+        self.dtype = getattr(model, "dtype", None)
         self.window = _window(self.config, max_length)
 
     def full(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> Any:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvproof.checking.cases import Case, feeds, run
+from kvproof.checking.kinds import UNKNOWN
 from kvproof.checking.probes import Deviation, KeysValues
+from kvproof.checking.reference import LOSSY_SHARE
 from kvproof.checking.subject import Logits, Row
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
@@ -23,12 +25,20 @@ def feeding(facts: Facts, verdict: Verdict) -> None:
         if verdict.settled:
             return
     if lossy:
-        _lossy(verdict)
+        _lossy(facts, verdict)
     else:
         _what_is_left(facts, verdict)
 
 
-def _lossy(verdict: Verdict) -> None:
+def _lossy(facts: Facts, verdict: Verdict) -> None:
+    """Nothing explains the error: beyond the share that rounding may have it's a mistake."""
+    verdict.check = "TOL"
+    worst = max(facts.wrong.values(), key=lambda result: result.error)
+    scale = max((float(np.abs(seen.expected).max()) for seen in worst.observations), default=0)
+    odd = any(result.trouble or result.ledger for result in facts.wrong.values())
+    if worst.error <= LOSSY_SHARE * scale and not odd:
+        verdict.add(UNKNOWN, HINT)
+        return
     verdict.add("QUANT-SCALE", STRONG, "a lossy cache is off by more than its rounding")
     verdict.add("SLOT-WRITE", HINT)
     verdict.add("POS-DRIFT", HINT)

@@ -2,17 +2,21 @@
 
 A cache is held against ``full``, so a wrong ``full`` would condemn a right cache.  The same calls
 measure the noise: how far two ways to compute the same logits are apart in the decoder's own dtype.
+That is the coarsest of its member ``dtype`` and of the logits that it returns; without the member
+also what the logits themselves show, as many models compute in bfloat16 and return float32.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
 from kvproof.checking.report import Finding
-from kvproof.checking.subject import EPS, Logits, Row, Subject
+from kvproof.checking.subject import EPS, Logits, Row, Subject, Trouble
 
 FAULT_UNITS = 100
 """A difference of so many units of rounding is no noise any more."""
@@ -22,8 +26,12 @@ LEAST_UNITS = 16
 CLEAR = 30
 """So many times the tolerance is an effect that can't be missed."""
 LOSSY_FACTOR, LOSSY_SHARE = 20, 0.15
-"""A cache that rounds on purpose may be off by 20 times its own median error, and never by more
-than this share of the largest logit: a wrong scale raises the median as well."""
+"""A cache that rounds on purpose may be off by 20 times its own median error.  No cache may be off
+by more than this share of the largest logit: a wrong scale raises the median as well."""
+HIDING_FACTOR = 3
+"""A right cache may well be off by so many times the noise; what may not be is hidden by it."""
+ROUNDING_SHARE = 0.02
+"""Of the largest logit: more is no rounding that nobody declared."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +46,16 @@ class Reference:
     still: float
     """What logits that don't depend on a token may move by when it changes."""
     notes: tuple[str, ...]
+    most: float = 0.0
+    """What no tolerance may exceed: a share of the largest logit."""
 
 
 def judge(subject: Subject, rng: np.random.Generator) -> Reference:
-    """Check ``full`` and measure its noise."""
+    """Check ``full`` and measure its noise.
+
+    Raises:
+        Trouble: the declared noise would hide whatever a cache can do.
+    """
     n = min(SHORTEST, subject.longest)
     rows = texts(subject, rng, 3, n)
     whole = subject.full(np.array(rows[:1]))[0]
@@ -50,18 +64,23 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
             _fault("LOG", "full returns logits that aren't finite", rows[:1]), 0, 0, 0, ()
         )
     scale = max(float(np.abs(whole).max()), 1e-30)
+    most = LOSSY_SHARE * scale
+    answers = [*_questions(subject, rows, whole)]
+    notes = list(_precision(subject, whole, answers, scale))
     unit = EPS[subject.dtype] * scale
     noise = 0.0
-    for check, sentence, kind, difference, text in _questions(subject, rows, whole):
-        if not difference <= FAULT_UNITS * unit:
-            finding = _fault(check, f"{sentence} (a difference of {difference:.3g})", text, kind)
-            return Reference(finding, noise, 0, 0, ())
-        noise = max(noise, difference)
-    tolerance = max(NOISE_FACTOR * noise, LEAST_UNITS * unit)
-    blind = _blind_spot(subject, rows[0], tolerance)
+    for answer in answers:
+        if not answer.difference <= min(FAULT_UNITS * unit, most):
+            return Reference(answer.fault(), noise, 0, 0, tuple(notes))
+        noise = max(noise, answer.difference)
+    if HIDING_FACTOR * noise > most:
+        worst = max(answers, key=lambda answer: answer.difference)
+        return Reference(_hidden(worst, scale), noise, 0, 0, tuple(notes))
+    tolerance = min(max(NOISE_FACTOR * noise, LEAST_UNITS * unit), most)
+    blind, hints = _blind_spot(subject, rows[0], tolerance)
     if blind is not None:
-        return Reference(blind, noise, tolerance, tolerance, ())
-    notes = list(_contrast(subject, rows[0], tolerance))
+        return Reference(blind, noise, tolerance, tolerance, tuple(notes))
+    notes += [*hints, *_contrast(subject, rows[0], tolerance)]
     if n < 4:
         notes.append(f"no text is longer than {n}: hardly anything that a cache does can be seen")
     if EPS[subject.dtype] > EPS["float32"]:
@@ -71,58 +90,155 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
         )
     still = tolerance
     if subject.lossy:
-        tolerance = max(tolerance, _lossy_budget(subject, rows[0], scale))
-    return Reference(None, noise, tolerance, still, tuple(notes))
+        budget = min(LOSSY_FACTOR * _median_error(subject, rows[0]), most)
+        if subject.noise is not None:
+            notes.append(_declared_noise(subject.noise, budget, scale))
+            budget = min(subject.noise, budget)
+        tolerance = max(tolerance, budget)
+    return Reference(None, noise, tolerance, still, tuple(notes), most)
 
 
-def _lossy_budget(subject: Subject, text: Row, scale: float) -> float:
-    if subject.noise is not None:
-        return subject.noise
+def _median_error(subject: Subject, text: Row) -> float:
+    """Of a cache that is fed one by one."""
     result = run(subject, Case((text,), feeds([1] * len(text))))
-    errors = [seen.error for seen in result.observations] or [np.inf]
-    return min(LOSSY_FACTOR * float(np.median(errors)), LOSSY_SHARE * scale)
+    return float(np.median([seen.error for seen in result.observations] or [np.inf]))
 
 
-def _questions(
-    subject: Subject, rows: tuple[Row, ...], whole: Logits
-) -> Iterator[tuple[str, str, str, float, tuple[Row, ...]]]:
-    """(check, sentence if it fails, kind, difference, text) of each property."""
+def _declared_noise(declared: float, budget: float, scale: float) -> str:
+    """A note that compares the two.
+
+    Raises:
+        Trouble: the declared one is too large to be believed.
+    """
+    if declared > LOSSY_SHARE * scale:
+        raise Trouble(
+            f"noise = {declared:g} is more than {LOSSY_SHARE:.0%} of the largest logit, "
+            f"{scale:.3g}: it would hide what a cache gets wrong"
+        )
+    return f"noise = {declared:g} is declared, {budget:.2g} measured: the smaller one is allowed"
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """How far ``full`` is from itself, where it should be the same."""
+
+    check: str
+    sentence: str
+    """If it isn't."""
+    kind: str
+    moved: NDArray[np.float64]
+    """(T,), the largest difference at each position."""
+    text: tuple[Row, ...]
+
+    @property
+    def difference(self) -> float:
+        largest = float(self.moved.max(initial=0.0))
+        return largest if np.isfinite(largest) else np.inf
+
+    def fault(self) -> Finding:
+        sentence = f"{self.sentence} (a difference of {self.difference:.3g})"
+        return _fault(self.check, sentence, self.text, self.kind)
+
+
+def _hidden(worst: _Answer, scale: float) -> Finding:
+    sentence = (
+        f"the noise of full hides what a cache gets wrong: {worst.difference:.3g}, and the largest "
+        f"logit is {scale:.3g}; check the same code in float32"
+    )
+    return replace(_fault(worst.check, sentence, worst.text), check="TOL")
+
+
+def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterator[_Answer]:
+    """What each property comes to."""
     one = rows[:1]
     n = len(rows[0])
     again = subject.full(np.array(one))[0]
-    yield (
-        "REP",
-        "full gives other logits when it is asked again",
-        "UNKNOWN",
-        _apart(again, whole),
-        one,
-    )
+    sentence = "full gives other logits when it is asked again"
+    yield _Answer("REP", sentence, "UNKNOWN", _apart(again, whole), one)
     for position in {n - 1, n // 2}:
         changed = np.array(one)
         changed[0, position] = (changed[0, position] + 1) % subject.vocab_size
         moved = _apart(subject.full(changed)[0, :position], whole[:position])
         sentence = f"full isn't causal: another token at position {position} moves earlier logits"
-        yield "CAU", sentence, "MASK-SKIPPED", moved, one
+        yield _Answer("CAU", sentence, "MASK-SKIPPED", moved, one)
     for end in range(1, n):
         prefix = subject.full(np.array([rows[0][:end]]))[0]
         sentence = f"full isn't prefix-stable: the first {end} tokens alone give other logits"
-        yield "PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), one
+        yield _Answer("PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), one)
     batch = subject.full(np.array(rows))
     for row, text in enumerate(rows):
         alone = whole if row == 0 else subject.full(np.array([text]))[0]
         sentence = f"full gives row {row} of a batch other logits than the row alone"
-        yield "ROW", sentence, "UNKNOWN", _apart(batch[row], alone), rows
+        yield _Answer("ROW", sentence, "UNKNOWN", _apart(batch[row], alone), rows)
     yield from _long_prefixes(subject)
 
 
-def _blind_spot(subject: Subject, text: Row, tolerance: float) -> Finding | None:
-    """A token that doesn't move a later position at all, where others do as far back.
+def _precision(
+    subject: Subject, whole: Logits, answers: Sequence[_Answer], scale: float
+) -> Iterator[str]:
+    """Set ``subject.dtype`` to what ``full`` computes in, where it doesn't say so; a note."""
+    declared, returned = subject.declared_dtype, subject.dtype
+    if declared in EPS:
+        return
+    if declared is not None:
+        yield f"dtype = {declared} is ignored: it is none of {', '.join(EPS)}"
+    found = _stored_precision(whole) or _noise_precision(answers, returned, scale)
+    if found is not None and EPS[found] > EPS[returned]:
+        subject.dtype = found
+        yield (
+            f"full computes in about {found} precision although it returns {returned}: errors are "
+            "held against that; a member dtype would say what is right"
+        )
+
+
+def _stored_precision(whole: Logits) -> str | None:
+    """A precision that holds all the logits exactly, and whose last bit small ones use as well.
+
+    Whole numbers don't: the smaller they are, the fewer bits they need.
+    """
+    logits = whole[whole != 0]
+    small = np.abs(logits) <= np.median(np.abs(logits)) if logits.size else logits
+    for name, eps in reversed(EPS.items()):
+        digits = np.frexp(logits)[0] * (2 / eps)
+        if name != "float64" and logits.size >= 24 and (digits == np.rint(digits)).all():
+            return name if np.mean(digits[small] % 2) > 0.25 else None
+    return None
+
+
+def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) -> str | None:
+    """The precision whose rounding explains how far ``full`` is from itself; None: no other.
+
+    Rounding changes with the shape of a text, never with the tokens behind a position; it is
+    already there at the first position, which no rotation can move, and it starts at no length.
+    """
+    limit = FAULT_UNITS * EPS[returned] * scale
+    worst = max(answer.difference for answer in answers)
+    same_shape = [answer.difference for answer in answers if answer.check in ("REP", "CAU")]
+    if worst <= limit or max(same_shape) > limit:
+        return None
+    if worst <= FAULT_UNITS * EPS["float32"] * scale:
+        return "float32"
+    prefixes = [answer for answer in answers if answer.check == "PFX"]
+    at_first = any(answer.moved[0] > limit for answer in prefixes[: SHORTEST - 1])
+    by_length = sorted(prefixes, key=lambda answer: len(answer.moved))
+    off = [answer.difference > limit for answer in by_length]
+    from_a_length = off == sorted(off, reverse=True) and not all(off)
+    if worst > ROUNDING_SHARE * scale or not at_first or from_a_length:
+        return None
+    return "float16" if worst <= 4 * EPS["float16"] * scale else "bfloat16"
+
+
+def _blind_spot(
+    subject: Subject, text: Row, tolerance: float
+) -> tuple[Finding | None, tuple[str, ...]]:
+    """Tokens that don't move a later position at all, where others do as far back.
 
     What a mask hides moves nothing, to the last bit; what is only weak moves something, or others
-    at that distance are weak as well.
+    at that distance are weak as well.  Attention in chunks or blocks hides a token from those that
+    come in another block; two neighbours that nobody sees are a mistake.
     """
     if subject.window is not None:
-        return None
+        return None, ()
     n = len(text)
     whole = subject.recompute(text)
     moved = np.zeros((n, n))  # (token, row)
@@ -130,16 +246,25 @@ def _blind_spot(subject: Subject, text: Row, tolerance: float) -> Finding | None
         other = (text[token] + 1) % subject.vocab_size
         changed = subject.recompute((*text[:token], other, *text[token + 1 :]))
         moved[token] = np.abs(changed - whole).max(axis=-1)
+    hidden = np.zeros((n, n), bool)
     for token, row in np.argwhere(np.triu(moved == 0, k=1)):
-        if np.median(np.diagonal(moved, row - token)) > CLEAR * tolerance:
-            sentence = f"full doesn't let position {row} see token {token}, and others see as far"
-            return _fault("MSK", sentence, (text,), "MASK-TOPLEFT")
-    return None
+        others = np.median(np.diagonal(moved, row - token))
+        hidden[token, row] = others > CLEAR * tolerance and moved[token, token] > 0
+    if not hidden.any():
+        return None, ()
+    unseen = [hidden[token, token + 1 :].all() for token in range(n - 1)]
+    for token, pair in enumerate(pairwise(unseen)):
+        if all(pair):
+            sentence = f"full lets no later position see tokens {token} and {token + 1}"
+            return _fault("MSK", sentence, (text,), "MASK-TOPLEFT"), ()
+    token, row = np.argwhere(hidden)[0]
+    return None, (
+        f"full doesn't let position {row} see token {token}, and others see as far: right for "
+        "attention in chunks or blocks, a wrong mask otherwise",
+    )
 
 
-def _long_prefixes(
-    subject: Subject,
-) -> Iterator[tuple[str, str, str, float, tuple[Row, ...]]]:
+def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
     """Prefix stability further out, where a rotation may switch its base."""
     longest = min(subject.longest, 96)
     if longest <= SHORTEST:
@@ -151,12 +276,13 @@ def _long_prefixes(
         sentence = (
             f"full isn't prefix-stable: the first {end} of {longest} tokens give other logits"
         )
-        yield "PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), text
+        yield _Answer("PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), text)
 
 
-def _apart(one: Logits, other: Logits) -> float:
-    difference = float(np.abs(one - other).max(initial=0.0))
-    return difference if np.isfinite(difference) else np.inf
+def _apart(one: Logits, other: Logits) -> NDArray[np.float64]:
+    """(T,), the largest difference at each position; inf where one isn't finite."""
+    difference: NDArray[np.float64] = np.abs(one - other).max(axis=-1)
+    return np.where(np.isfinite(difference), difference, np.inf)
 
 
 SEE = {
@@ -201,7 +327,7 @@ def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:
         return
     whole = subject.recompute(text)[-1]
     swapped = subject.recompute((text[1], text[0], *text[2:]))[-1]
-    effect = _apart(swapped, whole)
+    effect = float(np.abs(swapped - whole).max())
     if effect < CLEAR * tolerance:
         yield (
             f"two swapped tokens move the last logits by {effect:.1e} only, and {tolerance:.1e} is "

@@ -28,6 +28,7 @@ UNLOCKS = {
 """Optional members of a decoder, and what each of them lets the checker look at."""
 
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""Precisions, the finest first, and the distance from 1 to the next number."""
 
 
 class Trouble(Exception):
@@ -62,7 +63,9 @@ class Subject:
         self.n_calls = 0
         self.calling = ""
         self.since = time.monotonic()
-        self.dtype = "float64"
+        self.declared_dtype = self._declared_dtype()
+        self.dtype = self.declared_dtype if self.declared_dtype in EPS else "float64"
+        """The coarsest of what is declared and of all logits so far."""
         self.unsupported: set[str] = set()
         for name in ("full", "step"):
             if not callable(self._member(name)):
@@ -263,6 +266,13 @@ class Subject:
         if not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise Trouble(f"noise must be a positive number, got {value!r}")
         return float(value)
+
+    def _declared_dtype(self) -> str | None:
+        """The name of what ``dtype`` says, which may be a string or a type of NumPy or PyTorch."""
+        value = self._member("dtype")
+        if value is None:
+            return None
+        return str(getattr(value, "__name__", value)).rpartition(".")[2]
 
     def _member(self, name: str) -> Any:
         """An attribute, None where there is none; a property may raise."""
