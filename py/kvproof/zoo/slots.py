@@ -173,12 +173,6 @@ class SlotWriteClamp(RightDecoder):
     def empty(self, batch_size: int) -> KVCache:
         return _ClampedCache.empty(self.shape(batch_size))
 
-    def visible_keys(
-        self, causal: BoolArray, keys: IntArray, padding: IntArray, *limits: Any
-    ) -> BoolArray:
-        every = np.arange(causal.shape[1])[None]
-        return visible_keys(causal, every, padding, *limits)[..., : keys.shape[1]]
-
 
 class _ClippedPool(BlockPool):
     def take(self, n_blocks: int) -> IntArray:
