@@ -200,12 +200,16 @@ def _window(facts: Facts, verdict: Verdict) -> None:
             verdict.add("ROPE-FRAME", LIKELY - HINT)
 
 
+LONG_TEXTS = {"up to the last slot", "up to the capacity", "a long text, in long chunks"}
+"""Cases that are longer than the others."""
+
+
 def _blocks(facts: Facts, verdict: Verdict) -> None:
     """Does it depend on how many tokens there are, and on nothing else?"""
     block = facts.subject.block_size
     if block is None:
         return
-    if facts.wrong.keys() <= {"up to the last slot", "up to the capacity"}:
+    if facts.wrong.keys() <= LONG_TEXTS:
         why = "only long texts are wrong: a block with a large number is mistaken for another"
         verdict.add("PAGE-MAP", STRONG, why)
         verdict.add("SLOT-WRITE", LIKELY)
