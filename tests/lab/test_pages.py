@@ -10,6 +10,7 @@ import pytest
 from kvlab.mask_lab import TEXT_MARKS, MaskLab
 from kvlab.session import Session
 from kvsite.pages import SITE, Site, default_state, in_words
+from kvsite.specimens import specimen_kinds
 from kvsite.timing import load_results, other_code_figure, timing_figure, timing_rows
 
 
@@ -36,6 +37,7 @@ def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any])
         "other_code_figure": other_code_figure(results),
         "diff": [],
         "cells": [],
+        "specimen_kinds": specimen_kinds(),
     }
     source = (SITE / "pages" / "en" / "index.md").read_text()
     _, html = Site(folder).markdown(source, context)
