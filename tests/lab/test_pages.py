@@ -37,6 +37,7 @@ def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any])
         "other_code_figure": other_code_figure(results),
         "diff": [],
         "cells": [],
+        "check_yours": dict.fromkeys(("name", "title", "intro", "highlighted"), ""),
         "specimen_kinds": specimen_kinds(),
     }
     source = (SITE / "pages" / "en" / "index.md").read_text()
