@@ -212,7 +212,7 @@ BAD_INPUT = {
     "half a token": ((4, 2.5), {}, r"n_new must be an integer, got 2\.5"),
     "half precision": ((4, 2), {"dtype": "float16"}, "must be float32 or float64, got float16"),
     "a slip of the pen": ((4, 2), {"dtype": "flaot32"}, "must be float32 or float64, got 'flaot32"),
-    "negative seed": ((4, 2), {"seed": -1}, "non-negative"),
+    "negative seed": ((4, 2), {"seed": -1}, "seed must not be negative"),
 }
 
 
