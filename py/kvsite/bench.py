@@ -76,17 +76,24 @@ def main(argv: Sequence[str]) -> int:
             browser = playwright.chromium.launch(**launch_options())
             figures["site"] = measure(browser, args.runs)
             browser.close()
+        keep(figures, args.json)
     if args.only in (None, "core"):
         figures["core"] = bench_core.measure(args.rounds)
+        keep(figures, args.json)
     if args.only in (None, "checker"):
         figures["checker"] = bench_checker.measure()
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    keep(figures, args.json)
     if args.readme:
         write_readme(figures)
     print(as_table(figures))
     print(f"Written to {args.json}")
     return 0
+
+
+def keep(figures: dict[str, Any], path: Path) -> None:
+    """Write what has been measured so far: a long run may be interrupted."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def kept_figures(path: Path, only: str) -> dict[str, Any]:
