@@ -46,8 +46,7 @@ def test_every_module_and_top_level_file_is_shown(tree: dict[str, str]) -> None:
 
 
 def test_the_zoo_has_as_many_specimens_as_it_says() -> None:
-    [said] = re.findall(r"(\d+) broken decoders", README)
-    assert int(said) == len(SPECIMENS)
+    assert set(re.findall(r"(\d+) broken decoders", README)) == {str(len(SPECIMENS))}
 
 
 def test_the_measured_figures_are_there() -> None:
