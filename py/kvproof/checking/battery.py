@@ -250,7 +250,7 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         "another text": second,
         "the same start": (*first[:6], *second[6:]),
         "the same text": first,
-        "another first token": (_another(first[0], subject), *first[1:]),
+        "another first token": subject.changed(first, 0),
         "the same end": (*second[:4], *first[4:]),
     }
     for name, other in others.items():
@@ -284,10 +284,6 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         ):
             ops = (*feeds([6, 2]), Op("restart", after), *feeds([6, 2]))
             yield f"a second request: {name}", Case(both, ops, before)
-
-
-def _another(token: int, subject: Subject) -> int:
-    return (token + 1) % subject.vocab_size
 
 
 def within(subject: Subject, case: Case) -> bool:

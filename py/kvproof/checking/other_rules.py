@@ -67,9 +67,7 @@ def _future_leaks(facts: Facts) -> bool:
     case = facts.first.case
     n_first = case.ops[0].argument
     last = n_first - 1
-    changed = tuple(
-        (*row[:last], _other(facts, row[last]), *row[last + 1 :]) for row in case.tokens
-    )
+    changed = tuple(facts.subject.changed(row, last) for row in case.tokens)
     before, after = (
         run(facts.subject, replace(case, tokens=tokens, ops=case.ops[:1]))
         for tokens in (case.tokens, changed)
@@ -89,7 +87,7 @@ def _padding_moves(facts: Facts, seen: Observation) -> bool:
         return False
     n_first = case.ops[0].argument
     rows = [
-        (*(_other(facts, token) for token in row[: n_first - length]), *row[n_first - length :])
+        (*map(facts.subject.another, row[: n_first - length]), *row[n_first - length :])
         for row, length in zip(case.tokens, case.lengths, strict=True)
     ]
     changed = run(facts.subject, replace(case, tokens=tuple(rows)))
@@ -109,7 +107,7 @@ def _unseen_token(facts: Facts, seen: Observation) -> tuple[int, int] | None:
         for index in range(len(history) - 1):
             column = pad + index
             tokens = [list(tokens) for tokens in case.tokens]
-            tokens[row][column] = _other(facts, tokens[row][column])
+            tokens[row][column] = facts.subject.another(tokens[row][column])
             other = (*history[:index], tokens[row][column], *history[index + 1 :])
             alone = np.abs(facts.subject.recompute(other)[-1] - seen.expected[row, -1]).max()
             changed = run(facts.subject, replace(case, tokens=tuple(map(tuple, tokens))))
@@ -122,10 +120,6 @@ def _unseen_token(facts: Facts, seen: Observation) -> tuple[int, int] | None:
 
 def _same_call(observations: tuple[Observation, ...], seen: Observation) -> Observation:
     return next(call for call in observations if call.op == seen.op)
-
-
-def _other(facts: Facts, token: int) -> int:
-    return (token + 1) % facts.subject.vocab_size
 
 
 # ---------------------------------------------------------------------- operations

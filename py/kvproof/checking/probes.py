@@ -28,7 +28,6 @@ class Probes:
         self.n = min(battery.SHORTEST, subject.longest)
         rng = np.random.default_rng(7)
         self.text: Row = battery.texts(subject, rng, 1, self.n)[0]
-        self.other: Row = tuple((token + 1) % subject.vocab_size for token in self.text)
 
     def feed(self, text: Sequence[int], sizes: Sequence[int]) -> Observation | None:
         """The last call of a text in chunks, or None if it can't be run."""
@@ -59,10 +58,9 @@ class Probes:
     def moved_by(self, n_past: int, n_new: int, position: int) -> NDArray[np.float64] | None:
         """How far each row of the last chunk moves when one token of the text is another; (C,)."""
         sizes = [size for size in (n_past, n_new) if size]
-        text = list(self.text[: n_past + n_new])
+        text = self.text[: n_past + n_new]
         before = self.feed(text, sizes)
-        text[position] = self.other[position]
-        after = self.feed(text, sizes)
+        after = self.feed(self.subject.changed(text, position), sizes)
         if before is None or after is None:
             return None
         moved: NDArray[np.float64] = np.abs(after.logits - before.logits)[0].max(axis=-1)
@@ -84,7 +82,7 @@ class Probes:
             moved = self.moved_by(n_past, n_new, position)
             if moved is None:
                 return None
-            changed = (*text[:position], self.other[position], *text[position + 1 :])
+            changed = self.subject.changed(text, position)
             right = np.abs(self.subject.recompute(changed)[n_past:] - whole).max(axis=-1)
             seen[:, position] = moved > self.still
             expected[:, position] = right > self.still
@@ -97,32 +95,20 @@ class Probes:
         A token also acts through the later ones that have read it, so a row that is moved by
         token j sees j or a later one: the last that moves it is the last that it sees.
         """
-        furthest = [-1] * n_new
-        for position in range(n_past + n_new):
-            moved = self.moved_by(n_past, n_new, position)
-            if moved is None:
-                return None
-            for row in range(n_new):
-                if moved[row] > self.still and position != n_past + row:
-                    furthest[row] = max(furthest[row], position)
-        return furthest
+        found = self.influence(n_past, n_new)
+        if found is None:
+            return None
+        return [
+            max((at for at, moves in enumerate(seen) if moves and at != n_past + row), default=-1)
+            for row, seen in enumerate(found.seen)
+        ]
 
     def first_that_matters(self, n_past: int) -> tuple[int, int] | None:
         """The first token that moves the one behind ``n_past``: (with the cache, in ``full``)."""
-        cached: int | None = None
-        right: int | None = None
-        text = self.text[: n_past + 1]
-        for position in range(n_past + 1):
-            moved = self.moved_by(n_past, 1, position)
-            if moved is None:
-                return None
-            changed = (*text[:position], self.other[position], *text[position + 1 :])
-            one, two = (self.subject.recompute(t)[-1] for t in (text, changed))
-            if cached is None and moved[0] > self.still:
-                cached = position
-            if right is None and np.abs(one - two).max() > self.still:
-                right = position
-        return None if cached is None or right is None else (cached, right)
+        found = self.influence(n_past, 1)
+        if found is None or not any(found.seen[0]) or not any(found.expected[0]):
+            return None
+        return found.seen[0].index(True), found.expected[0].index(True)
 
     def future_against_past(self, on_cache: bool) -> float:
         """What a token does to an earlier row of its chunk, over what it does to a later one.
@@ -138,7 +124,6 @@ class Probes:
         for text in battery.texts(self.subject, np.random.default_rng(7), 8, n_past + n_new):
             other = Probes(self.subject, self.tolerance, self.still)
             other.text = text
-            other.other = tuple((token + 1) % self.subject.vocab_size for token in text)
             for token in range(n_new):
                 moved = other.moved_by(n_past, n_new, n_past + token)
                 for apart in range(1, min(token, n_new - 1 - token, 3) + 1):
@@ -169,7 +154,7 @@ class Probes:
         It must, as the new token's own share shrinks.  If a token doesn't read itself, only equal
         values are averaged.
         """
-        a, b = self.text[0], self.other[0]
+        a, b = self.text[0], self.subject.another(self.text[0])
         seen = [self.feed((*[a] * n_past, b), [n_past, 1]) for n_past in (2, 5)]
         right = [self.subject.recompute((*[a] * n_past, b))[-1:] for n_past in (2, 5)]
         if seen[0] is None or seen[1] is None or self.same(*right):

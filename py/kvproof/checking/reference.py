@@ -156,8 +156,7 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
     sentence = "full gives other logits when it is asked again"
     yield _Answer("REP", sentence, "UNKNOWN", _apart(again, whole), one)
     for position in {n - 1, n // 2}:
-        changed = np.array(one)
-        changed[0, position] = (changed[0, position] + 1) % subject.vocab_size
+        changed = np.array([subject.changed(rows[0], position)])
         moved = _apart(subject.full(changed)[0, :position], whole[:position])
         sentence = f"full isn't causal: another token at position {position} moves earlier logits"
         yield _Answer("CAU", sentence, "MASK-SKIPPED", moved, one)
@@ -243,8 +242,7 @@ def _blind_spot(
     whole = subject.recompute(text)
     moved = np.zeros((n, n))  # (token, row)
     for token in range(n):
-        other = (text[token] + 1) % subject.vocab_size
-        changed = subject.recompute((*text[:token], other, *text[token + 1 :]))
+        changed = subject.recompute(subject.changed(text, token))
         moved[token] = np.abs(changed - whole).max(axis=-1)
     hidden = np.zeros((n, n), bool)
     for token, row in np.argwhere(np.triu(moved == 0, k=1)):

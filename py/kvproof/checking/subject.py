@@ -119,6 +119,14 @@ class Subject:
             self._memo[row] = self.full(np.array([row], np.int64))[0]
         return self._memo[row]
 
+    def another(self, token: int) -> int:
+        """The next ID, the first behind the last: what a token is replaced by."""
+        return (token + 1) % self.vocab_size
+
+    def changed(self, row: Row, position: int) -> Row:
+        """The row with another token at a position."""
+        return (*row[:position], self.another(row[position]), *row[position + 1 :])
+
     def compare(self, gold: Callable[[Any], Any], row: Row) -> float:
         """How far another implementation's logits of a text are from ``full``'s."""
         tokens = np.array([row], np.int64)
