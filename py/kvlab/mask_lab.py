@@ -3,7 +3,7 @@
 Computes nothing itself: every number comes from ``kvproof.report``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -15,12 +15,11 @@ from bokeh.models import (
     ColumnDataSource,
     FixedTicker,
     Model,
-    Range1d,
     Span,
 )
-from bokeh.plotting import figure
 
 from kvlab.controls import style
+from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
 from kvproof import MaskReport, MaskResult, report
@@ -32,18 +31,19 @@ DEFAULT = {"n_past": 4, "n_new": 2, "dtype": "float64"}
 CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden"]
 CELL_MARKS = ["circle", "circle", "dash", "x"]
 TEXT_MARKS = dict(zip(CELL_STATES, "●●–×", strict=True))
-"""The same marks as text, for legends and for the figures' table twins."""
+"""The same marks as text."""
 MARK_COLOURS = ["mark", "mark", "mark-future", "mark"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
 MIN_COLUMNS = 8
-MAX_TICKS = 12
 ZERO_LEVEL = 1e-18
 """Where an exact zero is drawn: a log axis has none, so its lowest tick stands for it."""
 
 
 class MaskLab:
     """Controls, figures and texts of the mask lab (see ``kvlab.session.Lab``)."""
+
+    marks = TEXT_MARKS
 
     def __init__(self) -> None:
         self._controls = {
@@ -108,7 +108,7 @@ class _MaskFigure:
     """One mask: a square a cell, query positions down, key positions across."""
 
     def __init__(self) -> None:
-        self.figure = _empty_figure(aspect_ratio=2)
+        self.figure = empty_figure(aspect_ratio=2)
         self.figure.xaxis.axis_label = "key position"
         self.figure.yaxis.axis_label = "query position"
         self.figure.grid.visible = False
@@ -123,7 +123,7 @@ class _MaskFigure:
             "mark_size": (self._marks, "size"),
             "mark_stroke": (self._marks, "line_width"),
             "history_end": (self._border, "location"),
-            **_axis_outputs(self.figure, "x", "y"),
+            **axis_outputs(self.figure, "x", "y"),
         }
 
     def _draw_cells(self) -> None:
@@ -174,8 +174,8 @@ class _MaskFigure:
         self._marks.line_width = round(min(1.5, 36.0 / columns), 2)
         self._border.location = n_past - 0.5
         rows = columns / FRAME_RATIO
-        _set_axis(self.figure.xaxis, self.figure.x_range, (-0.5, columns - 0.5), range(n_total))
-        _set_axis(
+        set_axis(self.figure.xaxis, self.figure.x_range, (-0.5, columns - 0.5), range(n_total))
+        set_axis(
             self.figure.yaxis,
             self.figure.y_range,
             (n_past + rows - 0.5, n_past - 0.5),
@@ -187,7 +187,7 @@ class _ErrorFigure:
     """Largest logit error of each new row under both masks, on a log axis."""
 
     def __init__(self) -> None:
-        self.figure = _empty_figure(
+        self.figure = empty_figure(
             aspect_ratio=2.6, y_axis_type="log", y_range=(ZERO_LEVEL / 30, 30.0)
         )
         self.figure.xaxis.axis_label = "query position"
@@ -204,7 +204,7 @@ class _ErrorFigure:
         self.outputs: dict[str, tuple[Model, str]] = {
             "rows": (self._rows, "data"),
             "floor": (self._floor, "location"),
-            **_axis_outputs(self.figure, "x"),
+            **axis_outputs(self.figure, "x"),
         }
 
     def _draw(self, column: str, marker: str, concept: str) -> None:
@@ -235,56 +235,4 @@ class _ErrorFigure:
         self._rows.data = {name: column.tolist() for name, column in columns.items()}
         self._floor.location = result.rounding_floor
         edges = (result.n_past - 0.6, result.n_past + result.n_new - 0.4)
-        _set_axis(self.figure.xaxis, self.figure.x_range, edges, positions.tolist())
-
-
-def _empty_figure(**options: Any) -> figure:
-    """A figure without tools, on the page's own ground, that takes its place's width."""
-    empty = figure(
-        tools="",
-        toolbar_location=None,
-        sizing_mode="scale_width",
-        outline_line_color=None,
-        min_border=0,
-        **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
-    )
-    # Painted, not transparent: at the frame's edge a transparent canvas keeps traces of old states.
-    themed(empty, background_fill_color="surface", border_fill_color="surface")
-    for axis in empty.axis:
-        axis.axis_label_text_font_style = "normal"
-        axis.minor_tick_line_color = None
-        themed(
-            axis,
-            axis_label_text_color="muted",
-            major_label_text_color="muted",
-            axis_line_color="line",
-            major_tick_line_color="line",
-        )
-    for grid in empty.grid:
-        themed(grid, grid_line_color="line")
-    for axis in (empty.xaxis, empty.yaxis):
-        axis.ticker = FixedTicker()
-    return empty
-
-
-def _axis_outputs(fig: figure, *names: str) -> dict[str, tuple[Model, str]]:
-    """What ``_set_axis`` changes on the axes ``x`` or ``y``."""
-    outputs: dict[str, tuple[Model, str]] = {}
-    for name in names:
-        span = getattr(fig, f"{name}_range")
-        axis = getattr(fig, f"{name}axis")
-        outputs |= {
-            f"{name}.start": (span, "start"),
-            f"{name}.end": (span, "end"),
-            f"{name}.ticks": (axis[0].ticker, "ticks"),
-        }
-    return outputs
-
-
-def _set_axis(
-    axis: Any, span: Range1d, edges: tuple[float, float], positions: Sequence[int]
-) -> None:
-    """Show ``edges``, with a tick at every position, or every few where they'd be too dense."""
-    step = next(step for step in (1, 2, 4, 8) if len(positions) <= MAX_TICKS * step)
-    axis[0].ticker.ticks = list(positions)[::step]
-    span.start, span.end = edges
+        set_axis(self.figure.xaxis, self.figure.x_range, edges, positions.tolist())

@@ -52,10 +52,15 @@ def themed(model: Any, **concepts: str | list[str]) -> None:
     """Colour a Bokeh model by concept, and leave a note for the page to do it in other themes.
 
     Args:
-        model: a Bokeh model; its ``tags`` get the note ``{property: concept or concepts}``.
+        model: a Bokeh model.
         concepts: property name -> a name of ``LIGHT``, or a list of names for a palette.
     """
     for name, concept in concepts.items():
         colour = LIGHT[concept] if isinstance(concept, str) else [LIGHT[c] for c in concept]
         setattr(model, name, colour)
-    model.tags = [concepts]
+    note(model, themed=concepts)
+
+
+def note(model: Any, **notes: Any) -> None:
+    """Add to what the page reads in a model's ``tags``: by kind, property name -> what to set."""
+    model.tags = [*model.tags, notes]

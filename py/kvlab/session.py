@@ -25,6 +25,8 @@ class Lab(Protocol):
     """Name of an output -> a model and a property that depends on the controls."""
     initial: dict[str, Any]
     """Name of a control -> its value at the start."""
+    marks: dict[str, str]
+    """A cell's state -> its mark as text, for legends and for the figures' table twins."""
 
     def states(self) -> Iterator[dict[str, Any]]:
         """All combinations of control values."""

@@ -117,8 +117,8 @@ export class LabDocument {
       return known;
     };
     for (const model of this.#document._all_models.values()) {
-      for (const tag of model.tags) {
-        for (const [attr, concepts] of Object.entries(tag)) {
+      for (const { themed = {} } of model.tags) {
+        for (const [attr, concepts] of Object.entries(themed)) {
           model[attr] = Array.isArray(concepts) ? concepts.map(colour) : colour(concepts);
         }
       }

@@ -225,7 +225,8 @@ def test_each_colour_has_a_note_for_other_themes(session: Session) -> None:
     noted = [model for model in session.document.select({"type": Model}) if model.tags]
     assert len(noted) >= 20
     for model in noted:
-        for name, concept in model.tags[0].items():
+        [themed] = (tag["themed"] for tag in model.tags if "themed" in tag)
+        for name, concept in themed.items():
             wanted = LIGHT[concept] if isinstance(concept, str) else [LIGHT[c] for c in concept]
             assert getattr(model, name) == wanted
 

@@ -9,7 +9,7 @@ from bokeh.models import Range1d, Span
 
 from kvlab.controls import STYLE
 from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS
-from kvlab.palette import DARK, LIGHT, themed
+from kvlab.palette import DARK, LIGHT, note, themed
 from kvsite.timing import STYLE as TIMING_STYLE
 
 THEMES = {"light": LIGHT, "dark": DARK}
@@ -108,7 +108,14 @@ def test_a_themed_model_has_the_light_colour_and_a_note_for_other_themes() -> No
     span = Span(location=0)
     themed(span, line_color="text")
     assert span.line_color == LIGHT["text"]
-    assert span.tags == [{"line_color": "text"}]
+    assert span.tags == [{"themed": {"line_color": "text"}}]
+
+
+def test_notes_of_a_model_add_up() -> None:
+    span = Span(location=0)
+    themed(span, line_color="text")
+    note(span, worded={"name": "axis.key-position"})
+    assert [list(tag) for tag in span.tags] == [["themed"], ["worded"]]
 
 
 def test_an_unknown_concept_is_refused() -> None:

@@ -37,6 +37,7 @@ class Multiples:
             "multiples": (self._source, "data"),
         }
         self.initial = {"factor": 2, "sign": 0}
+        self.marks: dict[str, str] = {}
         self._update()
 
     def states(self) -> Iterator[dict[str, Any]]:

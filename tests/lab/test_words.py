@@ -1,0 +1,55 @@
+"""A lab names messages; their words are the page's."""
+
+import pytest
+from bokeh.models import LinearAxis, Span
+
+from kvlab.labs import LABS, lab_class
+from kvlab.mask_lab import MaskLab
+from kvlab.words import Text, columns, plain, worded
+
+
+def test_texts_become_columns_and_sentences_of_a_paragraph_keep_their_order() -> None:
+    texts = [
+        Text("summary", "mask.first", {"P": "4"}),
+        Text("summary", "mask.second"),
+        plain("floor", "3.00e-16", "3e-16"),
+    ]
+    assert columns(texts) == {
+        "key": ["summary", "summary", "floor"],
+        "message": ["mask.first", "mask.second", "plain"],
+        "args": [{"P": "4"}, {}, {"text": "3.00e-16"}],
+        "value": ["", "", "3e-16"],
+    }
+
+
+def test_no_text_at_all_still_has_its_columns() -> None:
+    assert columns([]) == {"key": [], "message": [], "args": [], "value": []}
+
+
+def test_a_worded_model_has_the_ids_and_a_note_for_the_page() -> None:
+    axis = LinearAxis()
+    worded(axis, axis_label="axis.key-position", major_label_overrides={0: "axis.layer"})
+    assert axis.axis_label == "axis.key-position"
+    assert axis.tags == [
+        {
+            "worded": {
+                "axis_label": "axis.key-position",
+                "major_label_overrides": {0: "axis.layer"},
+            }
+        }
+    ]
+
+
+def test_a_property_that_the_model_does_not_have_is_refused() -> None:
+    with pytest.raises(AttributeError, match="title"):
+        worded(Span(location=0), title="mask.title")
+
+
+def test_each_lab_is_found_by_its_name() -> None:
+    assert lab_class("mask") is MaskLab
+    assert all(lab_class(name).__name__.lower() == f"{name}lab" for name in LABS)
+
+
+def test_an_unknown_lab_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="no lab 'flask'; the labs are mask"):
+        lab_class("flask")
