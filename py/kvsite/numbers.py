@@ -1,0 +1,519 @@
+"""The numbers of the article: computed here or read from stored results, never typed.
+
+A page says ``{{ numbers.costs.recomputed | number }}``.  Values are raw; the filters at the end of
+this file write them the same way in every language.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import kvproof
+from kvlab import exercise
+from kvlab.mask_lab import MAX_NEW, MAX_PAST
+from kvproof import LAB, REFERENCE, DecoderConfig, layers, zoo
+from kvproof.checking import KINDS
+from kvproof.costs import Costs
+from kvproof.model_shapes import MODEL_SHAPES
+from kvproof.paths import WORKED_EXAMPLE
+from kvproof.proof import (
+    CONTROL_ERROR,
+    CONTROLS,
+    EQUIVALENCE,
+    N_TOKENS,
+    PATHS,
+    RAGGED,
+    ROUNDING_UNITS,
+    Proof,
+)
+from kvsite.timing import load_results, timing_rows
+
+Section = dict[str, Any]
+
+N_PAST, N_NEW = 4, 2
+"""The worked example: so many of its six tokens are prefilled, so many follow in one call."""
+CONTEXT = 8192
+"""Tokens for which the memory of published models is given."""
+SPLIT_TOKENS = 8
+"""A text short enough to be cut in every possible way."""
+
+
+@cache
+def numbers() -> dict[str, Section]:
+    """All numbers by section of the article, some seconds of work; a section's values by name."""
+    results = load_results()
+    proof, lab_proof = kvproof.prove(REFERENCE), kvproof.prove(LAB)
+    return {
+        "model": _model(),
+        "example": _example(),
+        "masks": _masks(),
+        "future": _future(),
+        "positions": _positions(),
+        "proof": _proof(proof, results),
+        "paths": _paths(lab_proof),
+        "curve": _curve(results),
+        "broken": _broken(lab_proof, results),
+        "argmax": _argmax(),
+        "zoo": _zoo(),
+        "costs": _costs(results),
+        "lab_costs": _lab_costs(),
+        "memory": _memory(),
+        "heads": _heads(),
+        "padding": _padding(results),
+        "window": _window(),
+        "storages": _storages(),
+        "exercises": _exercises(),
+    }
+
+
+# ------------------------------------------------------------------ the decoder and one call
+
+
+def _model() -> Section:
+    """Sizes of the two decoders."""
+    return {
+        **vars(REFERENCE),
+        "head_dim": REFERENCE.head_dim,
+        "parameters": kvproof.parameter_count(REFERENCE),
+        "lab_width": LAB.width,
+        "lab_heads": LAB.n_heads,
+    }
+
+
+def _example() -> Section:
+    """The worked example: shapes, who reads what, and which row belongs to which."""
+    params = kvproof.init_params(REFERENCE, dtype="float64")
+    tokens = kvproof.example_tokens(N_PAST + N_NEW)
+    _, past = kvproof.decode(
+        params, tokens[:, :N_PAST], kvproof.new_cache(REFERENCE, dtype="float64"), REFERENCE
+    )
+    logits, longer = kvproof.decode(params, tokens[:, N_PAST:], past, REFERENCE)
+    expected = kvproof.forward(params, tokens, REFERENCE)
+    (first_keys, _), (second_keys, _) = longer.keys_values()
+    first = params.blocks[0]
+    places = kvproof.offset_positions(N_PAST, N_NEW)
+    normed = layers.layer_norm(layers.embed(params, tokens[:, N_PAST:], places), first.norm1)
+    q, _, _ = layers.project_qkv(normed, first.attention, REFERENCE.n_heads)
+    reads = [np.flatnonzero(row) for row in kvproof.offset_mask(N_PAST, N_NEW)]
+    return {
+        "tokens": list(WORKED_EXAMPLE),
+        "n_past": N_PAST,
+        "n_new": N_NEW,
+        "shapes": {
+            "q": q.shape,
+            "kv": first_keys.shape,
+            "scores": (q @ first_keys.swapaxes(-1, -2)).shape,
+            "logits": logits.shape,
+        },
+        "first_read": f"{reads[0][0]}–{reads[0][-1]}",
+        "second_read": f"{reads[1][0]}–{reads[1][-1]}",
+        "aligned": _error(logits, expected[:, N_PAST:]),
+        "one_early": _error(logits, expected[:, N_PAST - 1 : -1]),
+        "layers_apart": _error(first_keys, second_keys),
+    }
+
+
+def _masks() -> Section:
+    """Cells of both masks in the worked example, and the rows of another one as 1 and 0."""
+    right, wrong = kvproof.offset_mask(N_PAST, N_NEW), kvproof.top_left_mask(N_PAST, N_NEW)
+    return {
+        "cells": right.size,
+        "open": int(right.sum()),
+        "top_left_open": int(wrong.sum()),
+        "hidden": int((right & ~wrong).sum()),
+        "leaked": int((wrong & ~right).sum()),
+        "rows_5_3": ["".join(map(str, row)) for row in kvproof.offset_mask(5, 3).astype(int)],
+        "positions_5_3": kvproof.offset_positions(5, 3).tolist(),
+    }
+
+
+def _future(changed: int = 12) -> Section:
+    """Another token at one position: how far the others' outputs move, with a mask and without."""
+    moved = kvproof.perturb_future(changed, N_TOKENS)
+    leaked = kvproof.perturb_future(changed, N_TOKENS, mask=kvproof.open_mask)
+    return {
+        "changed": changed,
+        "n_total": N_TOKENS,
+        "earlier": float(moved[:changed].max()),
+        "later": float(moved[changed + 1 :].max()),
+        "leaked": float(leaked[:changed].max()),
+    }
+
+
+def _positions() -> Section:
+    """Largest logit errors of positions that restart, by kind of positions."""
+    configs = [
+        REFERENCE,
+        replace(REFERENCE, positions="rope"),
+        replace(REFERENCE, positions="alibi"),
+    ]
+    return {config.positions: _restarted(config) for config in configs}
+
+
+def _restarted(config: DecoderConfig) -> float:
+    params = kvproof.init_params(config, dtype="float64")
+    text = kvproof.example_tokens(N_PAST + N_NEW)
+    wrong, _ = kvproof.in_chunks(
+        params, text, config, (N_PAST, N_NEW), positions=kvproof.restarted_positions
+    )
+    return _error(wrong, kvproof.forward(params, text, config))
+
+
+# ------------------------------------------------------------------ the proof, and what breaks it
+
+
+def _proof(proof: Proof, results: dict[str, Any]) -> Section:
+    """What ``prove`` claims, and what the notebook stored of the same twelve combinations."""
+    rows, others = (results["correctness"][name] for name in ("equivalence", "transformers"))
+    numpy_rows = [claim for claim in proof.claims if claim.group == EQUIVALENCE]
+
+    def worst(rows: list[dict[str, Any]], dtype: str) -> float:
+        errors = ("max_logit_error", "max_kv_error")
+        return max(float(row[name]) for row in rows if row["dtype"] == dtype for name in errors)
+
+    return {
+        "n_tokens": N_TOKENS,
+        "n_claims": len(proof.claims),
+        "n_controls": sum(claim.is_control for claim in proof.claims),
+        "n_held": len(proof.claims) - len(proof.failures),
+        "n_combinations": len(rows),
+        "units": max(claim.error / claim.bound for claim in numpy_rows) * ROUNDING_UNITS,
+        "units_allowed": ROUNDING_UNITS,
+        "control_error": CONTROL_ERROR,
+        **{dtype: worst(rows, dtype) for dtype in ("float32", "float64")},
+        **{
+            f"floor_{dtype[5:]}": kvproof.report(0, N_TOKENS, dtype).rounding_floor
+            for dtype in ("float32", "float64")
+        },
+        **{f"others_{dtype[5:]}": worst(others, dtype) for dtype in ("float32", "float64")},
+        "split_tokens": SPLIT_TOKENS,
+        "n_splits": 2 ** (SPLIT_TOKENS - 1),
+        "splits": _every_split(),
+    }
+
+
+def _every_split() -> float:
+    """Largest logit error over every way to cut a short text into chunks."""
+    params = kvproof.init_params(REFERENCE, dtype="float64")
+    text = kvproof.example_tokens(SPLIT_TOKENS)
+    expected = kvproof.forward(params, text, REFERENCE)
+    errors = []
+    for cuts in product((False, True), repeat=SPLIT_TOKENS - 1):
+        ends = [i for i, cut in enumerate(cuts, start=1) if cut] + [SPLIT_TOKENS]
+        sizes = np.diff([0, *ends]).tolist()
+        errors.append(_error(kvproof.in_chunks(params, text, REFERENCE, sizes)[0], expected))
+    return max(errors)
+
+
+def _paths(proof: Proof) -> Section:
+    """Three ways to feed the attention-only decoder, three seeds: largest error of each."""
+    claims = [claim for claim in proof.claims if claim.group == PATHS]
+
+    def worst(name: str) -> float:
+        return max(claim.error for claim in claims if name in claim.name)
+
+    return {
+        "n_seeds": len(claims) // 3,
+        "chunks": list(RAGGED),
+        "prefix": worst("every prefix"),
+        "one_by_one": worst("one by one"),
+        "chunked": worst("chunks of"),
+    }
+
+
+def _curve(results: dict[str, Any]) -> Section:
+    """The float32 error of each position of a long text."""
+    curve = results["correctness"]["error_curve"]
+    errors = np.array(curve["max_logit_error"])
+    first, second = (float(half.mean()) for half in np.array_split(errors, 2))
+    return {
+        "n_total": curve["n_total"],
+        "largest": float(errors.max()),
+        "units": float(errors.max()) / curve["rounding_unit"],
+        "first_half": first,
+        "second_half": second,
+    }
+
+
+def _broken(lab_proof: Proof, results: dict[str, Any]) -> Section:
+    """The two classic mistakes: in the notebook, and on three seeds of the attention-only decoder.
+
+    "mask" and "positions" hold a maximum each, "..._seeds" one for each seed.
+    """
+    positions, mask = results["correctness"]["broken"]
+    flags = results["correctness"]["sdpa"]
+    seeds = {
+        name: [
+            claim.error
+            for claim in lab_proof.claims
+            if claim.group == CONTROLS and claim.name.endswith(f"5 + 3 tokens: {name}")
+        ]
+        for name in ("mask without offset", "positions restart")
+    }
+    return {
+        "n_variants": len(results["correctness"]["broken"]),
+        "positions": positions["max_logit_error"],
+        "positions_argmax": positions["argmax_agreement"],
+        "mask": mask["max_logit_error"],
+        "mask_argmax": mask["argmax_agreement"],
+        "n_nan": positions["n_nan"] + mask["n_nan"],
+        "mask_seeds": seeds["mask without offset"],
+        "positions_seeds": seeds["positions restart"],
+        "flag_from_top_left": max(row["flag_from_top_left"] for row in flags),
+        "lower_right_from_offset": max(row["lower_right_from_offset"] for row in flags),
+        "flag_from_offset": min(row["flag_from_offset"] for row in flags if row["n_past"]),
+    }
+
+
+def _argmax() -> Section:
+    """How often the top token stays although the mask is wrong, over the lab's whole grid."""
+    agreeing = rows = 0
+    for n_past, n_new in product(range(1, MAX_PAST + 1), range(1, MAX_NEW + 1)):
+        share = kvproof.report(n_past, n_new).top_left.argmax_agreement
+        agreeing += round(share * n_new)
+        rows += n_new
+    return {"n_rows": rows, "share": agreeing / rows, "max_past": MAX_PAST, "max_new": MAX_NEW}
+
+
+def _zoo() -> Section:
+    """How many broken decoders each habit of testing doesn't see."""
+    rows = [zoo.facts(specimen, seeds=(0,)) for specimen in zoo.SPECIMENS.values()]
+    blind = Counter(habit for row in rows for habit in row.blind)
+    return {
+        "n_specimens": len(rows),
+        "n_kinds": len(KINDS),
+        **{habit.replace(" = ", "_").replace(" ", "_"): blind[habit] for habit in zoo.blind.HABITS},
+    }
+
+
+# ------------------------------------------------------------------ what is saved and what is left
+
+
+def _costs(results: dict[str, Any]) -> Section:
+    """Counts behind the longest measured prefix, beside the ratio of the measured times."""
+    steps, last = results["protocol"]["continuation_steps"], timing_rows(results)[-1]
+    costs = kvproof.count_costs(REFERENCE, last.prefix, steps)
+    return {
+        "prefix": last.prefix,
+        "steps": steps,
+        "n_total": last.prefix + steps,
+        "recomputed": costs.recomputed.positions,
+        "cached": costs.cached.positions,
+        "ratio": costs.recomputed.positions / costs.cached.positions,
+        "kv_bytes": costs.cached.kv_bytes,
+        "time_ratio": last.last_only_over_cached,
+        "time_ratio_naive": last.full_over_cached,
+    }
+
+
+def _lab_costs() -> Section:
+    """Counts of the attention-only decoder: a whole text, token by token, float64."""
+    costs = kvproof.count_costs(LAB, 0, N_TOKENS, dtype="float64")
+    return {
+        "n_tokens": N_TOKENS,
+        **{f"{way}_rows": work.qkv_rows for way, work in costs.ways().items()},
+        **{f"{way}_scores": work.scores for way, work in costs.ways().items()},
+        "kv_bytes": costs.cached.kv_bytes,
+        "rows_ratio": costs.recomputed.qkv_rows / costs.cached.qkv_rows,
+        "scores_ratio": costs.recomputed.scores / costs.cached.scores,
+    }
+
+
+def _memory() -> Section:
+    """K/V bytes of published models for one row, bfloat16."""
+    grouped = MODEL_SHAPES["llama-3-8b"]
+    every_head = replace(grouped, n_kv_heads=grouped.n_heads)
+    mistral, latent = (_held(MODEL_SHAPES[name]) for name in ("mistral-7b", "deepseek-v3"))
+    assert mistral.rolling  # a window, and a latent vector: they have such ways
+    assert latent.latent
+    return {
+        "context": CONTEXT,
+        "llama_2_7b": _held(MODEL_SHAPES["llama-2-7b"]).cached.kv_bytes,
+        "llama_3_8b": _held(grouped).cached.kv_bytes,
+        "llama_3_8b_every_head": _held(every_head).cached.kv_bytes,
+        "llama_3_8b_token": _held(grouped).cached.kv_bytes // CONTEXT,
+        "mistral_7b": mistral.cached.kv_bytes,
+        "mistral_7b_window": MODEL_SHAPES["mistral-7b"].window,
+        "mistral_7b_rolling": mistral.rolling.kv_bytes,
+        "deepseek_v3": latent.cached.kv_bytes,
+        "deepseek_v3_latent": latent.latent.kv_bytes,
+    }
+
+
+def _held(shape: Any) -> Costs:
+    """The costs of a published model with a full context; the bytes are what matters."""
+    return kvproof.count_costs(shape, CONTEXT - 1, 1, dtype="bfloat16")
+
+
+# ------------------------------------------------------------------ variants
+
+
+def _heads() -> Section:
+    """K/V bytes of the reference decoder for the example's text, by K/V heads."""
+    by_heads = {
+        n: kvproof.count_costs(replace(REFERENCE, n_kv_heads=n), 0, N_TOKENS).cached.kv_bytes
+        for n in (4, 2, 1)
+    }
+    return {"n_heads": REFERENCE.n_heads, "kv_bytes": by_heads}
+
+
+def _padding(results: dict[str, Any]) -> Section:
+    """Left-padded rows against the row alone: done right, and with one of two things forgotten."""
+    ragged = results["correctness"]["ragged"]
+    errors = {row["variant"]: row["row_errors"] for row in ragged if row["dtype"] == "float64"}
+    one_position, visible = errors["one position vector for all rows"], errors["padding visible"]
+    return {
+        "right": max(errors["right"]),
+        "one_position": max(one_position),
+        "visible": max(visible),
+        "longest_row": max(min(one_position), min(visible)),
+    }
+
+
+def _window(kept: int = 4) -> Section:
+    """The last slots of a cache, beside the same tokens fed again."""
+    trimmed = kvproof.trim_or_refeed(N_TOKENS, kept)
+    windowed = replace(LAB, window=kept)
+    reach = (LAB.n_layers - 1) * (kept - 1)
+    enough = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach, windowed)
+    too_few = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach - 1, windowed)
+    rolled = kvproof.count_costs(replace(REFERENCE, window=32, n_sinks=4), 256, 16)
+    assert rolled.rolling
+    return {
+        "n_total": N_TOKENS,
+        "kept": kept,
+        "first_layer": float(trimmed.key_errors[0]),
+        "second_layer": float(trimmed.key_errors[1]),
+        "next_output": trimmed.next_error,
+        "reach": reach,
+        "refed": kept + reach,
+        "enough": float(enough.key_errors.max()),
+        "too_few": float(too_few.key_errors.max()),
+        "rolling_bytes": rolled.rolling.kv_bytes,
+        "all_bytes": rolled.cached.kv_bytes,
+    }
+
+
+def _storages() -> Section:
+    """What int8 costs in logits and saves in bytes, and what the others leave as it is."""
+    params = kvproof.init_params(REFERENCE)
+    text = kvproof.example_tokens(N_TOKENS)
+    expected = kvproof.forward(params, text, REFERENCE)
+    errors = {}
+    for storage in ("concat", "static", "paged", "int8"):
+        empty = kvproof.new_cache(REFERENCE, storage=storage)
+        logits, _ = kvproof.in_chunks(params, text, REFERENCE, RAGGED, empty)
+        errors[storage] = _error(logits, expected)
+    float_bytes, int8_bytes = (
+        kvproof.count_costs(REFERENCE, 0, N_TOKENS, dtype=dtype).cached.kv_bytes
+        for dtype in ("float32", "int8")
+    )
+    return {
+        "exact": max(errors["concat"], errors["static"], errors["paged"]),
+        "int8": errors["int8"],
+        "int8_bytes": int8_bytes,
+        "float32_bytes": float_bytes,
+        "bytes_ratio": float_bytes / int8_bytes,
+        "floor": float(np.finfo(np.float32).eps) * float(np.abs(expected).max()),
+    }
+
+
+# ------------------------------------------------------------------ exercises
+
+
+def _exercises() -> Section:
+    """The answers; the first one's are those that the cell checks."""
+    n_past, n_new = exercise.N_PAST, exercise.N_NEW
+    right = kvproof.offset_mask(n_past, n_new)
+    prompt, chunk = 1000, 256
+    sizes = [min(chunk, prompt - start) for start in range(0, prompt, chunk)]
+    starts = np.cumsum([0, *sizes])
+    open_errors = {n: _open_mask_error(n) for n in (1, 2)}
+    return {
+        **exercise.right_answers(),
+        "n_past": n_past,
+        "n_new": n_new,
+        "open": int(right.sum()),
+        "cells": right.size,
+        "lost": n_past * n_new,
+        "prompt": prompt,
+        "chunk": chunk,
+        "n_calls": len(sizes),
+        "last_scores": (sizes[-1], prompt),
+        "last_past": int(starts[-2]),
+        "chunked_scores": int(sum(n * end for n, end in zip(sizes, starts[1:], strict=True))),
+        "whole_scores": prompt**2,
+        "no_mask_one": open_errors[1],
+        "no_mask_two": open_errors[2],
+    }
+
+
+def _open_mask_error(n_new: int) -> float:
+    """Largest logit error of a call without a mask behind the worked example's history."""
+    params = kvproof.init_params(REFERENCE, dtype="float64")
+    text = kvproof.example_tokens(N_PAST + n_new)
+    empty = kvproof.new_cache(REFERENCE, dtype="float64")
+    _, past = kvproof.decode(params, text[:, :N_PAST], empty, REFERENCE)
+    logits, _ = kvproof.decode(params, text[:, N_PAST:], past, REFERENCE, kvproof.open_mask)
+    return _error(logits, kvproof.forward(params, text, REFERENCE)[:, N_PAST:])
+
+
+def _error(actual: Any, expected: Any) -> float:
+    return float(np.abs(actual.astype(np.float64) - expected).max())
+
+
+# ------------------------------------------------------------------ how they are written
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+SMALLEST_POWER = -3
+"""Numbers below this power of ten are written with one."""
+
+
+def number(value: float | np.integer[Any], digits: int = 3) -> str:
+    """A number as all pages write it: 145,280; 0.699; 9.5 × 10⁻⁷.
+
+    Args:
+        value: integers are written in full, others rounded.
+        digits: significant digits, one less before a power of ten.
+
+    Raises:
+        ValueError: not a finite number.
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"no page shows {value}")
+    if value == 0 or isinstance(value, int | np.integer):
+        return f"{value:,.0f}"
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")  # rounded: 0.9999 has become 1.00
+    if int(exponent) >= SMALLEST_POWER:
+        return f"{value:,.{max(0, digits - 1 - int(exponent))}f}"
+    mantissa, exponent = f"{value:.{digits - 2}e}".split("e")
+    return f"{mantissa}\u00a0×\u00a010{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def percent(share: float) -> str:
+    """A share of 1 in whole percent: 78%."""
+    return f"{share:.0%}"
+
+
+def size(n_bytes: int) -> str:
+    """Bytes in the largest binary unit that isn't above them: 272 KiB, 38.1 GiB."""
+    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if n_bytes >= 1024**power:
+            value = n_bytes / 1024**power
+            return f"{number(int(value) if value == int(value) else value)}\u00a0{unit}"
+    return f"{n_bytes}\u00a0B"
+
+
+def shape(sizes: Sequence[int]) -> str:
+    """An array's shape: [1, 4, 2, 16]."""
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+FILTERS = {"number": number, "percent": percent, "size": size, "shape": shape}
+"""Name in a page -> filter."""

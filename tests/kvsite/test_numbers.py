@@ -1,0 +1,198 @@
+"""The article's numbers: those of the sources, and each from another place than it is made in."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kvproof
+from kvproof.checking import KINDS
+from kvproof.zoo import SPECIMENS
+from kvsite.numbers import number, numbers, percent, shape, size
+from kvsite.timing import load_results
+
+
+@pytest.fixture(scope="module")
+def n() -> dict[str, Any]:
+    return numbers()
+
+
+# ------------------------------------------------------------------ values
+
+
+def test_the_counts_of_the_sources(n: dict[str, Any]) -> None:
+    assert n["model"]["parameters"] == 145_280
+    assert (n["costs"]["recomputed"], n["costs"]["cached"]) == (4_232, 16)
+    assert n["costs"]["kv_bytes"] == 278_528
+    lab = n["lab_costs"]
+    assert (lab["recomputed_rows"], lab["cached_rows"]) == (1_800, 144)
+    assert (lab["recomputed_scores"], lab["cached_scores"]) == (9_800, 600)
+    assert lab["kv_bytes"] == 12_288
+    assert lab["rows_ratio"] == 12.5
+
+
+def test_the_counts_are_those_of_the_running_code(n: dict[str, Any]) -> None:
+    lab, measured = n["lab_costs"], kvproof.measure_costs(kvproof.LAB, 0, 24, dtype="float64")
+    assert lab["recomputed_scores"] == measured.recomputed.scores
+    assert lab["cached_rows"] == measured.cached.qkv_rows
+    assert lab["kv_bytes"] == measured.cached.kv_bytes
+
+
+def test_the_worked_example(n: dict[str, Any]) -> None:
+    example = n["example"]
+    assert example["shapes"] == {
+        "q": (1, 4, 2, 16),
+        "kv": (1, 4, 6, 16),
+        "scores": (1, 4, 2, 6),
+        "logits": (1, 2, 97),
+    }
+    assert (example["first_read"], example["second_read"]) == ("0–4", "0–5")
+    assert example["aligned"] < 1e-14 < 0.1 < min(example["one_early"], example["layers_apart"])
+
+
+def test_the_masks(n: dict[str, Any]) -> None:
+    masks = n["masks"]
+    assert masks["rows_5_3"] == ["11111100", "11111110", "11111111"]
+    assert masks["positions_5_3"] == [5, 6, 7]
+
+
+def test_right_paths_are_right_and_mistakes_show(n: dict[str, Any]) -> None:
+    assert n["proof"]["float32"] <= 2e-6
+    assert n["proof"]["float64"] <= 1e-14
+    assert n["proof"]["n_splits"] == 128
+    assert n["proof"]["splits"] <= 1e-14
+    assert max(n["paths"][way] for way in ("prefix", "one_by_one", "chunked")) < 1e-12
+    assert n["proof"]["n_held"] == n["proof"]["n_claims"]
+    assert min(n["broken"]["positions"], n["broken"]["mask"]) > 0.1
+    assert n["paths"]["n_seeds"] == len(n["broken"]["mask_seeds"]) == 3
+    assert min(*n["broken"]["mask_seeds"], *n["broken"]["positions_seeds"]) > 0.1
+    assert n["broken"]["mask"] == pytest.approx(kvproof.report(4, 2).top_left.max_abs_error)
+
+
+def test_the_stored_proof_is_the_notebooks(n: dict[str, Any]) -> None:
+    rows = load_results()["correctness"]["equivalence"]
+    errors = [max(r["max_logit_error"], r["max_kv_error"]) for r in rows if r["dtype"] == "float32"]
+    assert n["proof"]["float32"] == max(errors)
+    assert n["proof"]["n_combinations"] == len(rows) == 12
+
+
+def test_what_a_restart_does_depends_on_the_positions(n: dict[str, Any]) -> None:
+    positions = n["positions"]
+    assert positions["alibi"] < 1e-14 < 0.02 < positions["rope"] < positions["learned"]
+    assert positions["learned"] == pytest.approx(n["broken"]["positions"])
+
+
+def test_only_a_later_token_moves(n: dict[str, Any]) -> None:
+    future = n["future"]
+    assert future["earlier"] == 0 < min(future["later"], future["leaked"])
+
+
+def test_argmax_is_a_weak_test(n: dict[str, Any]) -> None:
+    grid = [(p, c) for p in range(1, 33) for c in range(1, 17)]
+    assert n["argmax"]["n_rows"] == sum(c for _, c in grid)
+    assert 0.5 < n["argmax"]["share"] < 1
+
+
+def test_the_zoo(n: dict[str, Any]) -> None:
+    zoo = n["zoo"]
+    assert (zoo["n_specimens"], zoo["n_kinds"]) == (len(SPECIMENS), len(KINDS))
+    habits = ("one_shot", "C_1", "last_argmax", "B_1", "first_use", "argmax")
+    counts = [zoo[habit] for habit in habits]
+    assert counts[0] == max(counts) < zoo["n_specimens"]
+    assert counts[-1] == min(counts) > 0
+
+
+def test_memory(n: dict[str, Any]) -> None:
+    memory = n["memory"]
+    assert memory["llama_3_8b_token"] == 2 * 32 * 8 * 128 * 2
+    assert memory["llama_3_8b"] == 2**30
+    assert memory["llama_3_8b_every_head"] == memory["llama_2_7b"] == 4 * 2**30
+    assert memory["mistral_7b_rolling"] * 2 == memory["mistral_7b"]
+    assert memory["deepseek_v3_latent"] == 61 * 8192 * (512 + 64) * 2
+
+
+def test_variants(n: dict[str, Any]) -> None:
+    assert n["heads"]["kv_bytes"] == {4: 24_576, 2: 12_288, 1: 6_144}
+    padding = n["padding"]
+    assert max(padding["right"], padding["longest_row"]) <= 1e-14
+    assert min(padding["one_position"], padding["visible"]) > 0.1
+    assert n["storages"]["exact"] < 2e-6 < n["storages"]["int8"] < 0.1
+    assert n["storages"]["int8_bytes"] == 24 * 2 * 2 * 4 * (16 + 4)
+
+
+def test_a_trimmed_cache_isnt_the_end_fed_again(n: dict[str, Any]) -> None:
+    window = n["window"]
+    assert window["first_layer"] == 0
+    assert min(window["second_layer"], window["next_output"], window["too_few"]) > 0.05
+    assert (window["reach"], window["refed"]) == (3, 7)
+    assert window["enough"] < 1e-14
+    assert window["rolling_bytes"] == 2 * (32 + 4) * 2 * 64 * 4
+
+
+def test_the_exercises(n: dict[str, Any]) -> None:
+    answers = n["exercises"]
+    assert answers["positions"] == [10, 11, 12]
+    assert answers["score_shape"] == [3, 13]
+    assert answers["keys_read"] == [11, 12, 13]
+    assert answers["top_left_keys"] == [1, 2, 3]
+    assert (answers["open"], answers["cells"], answers["lost"]) == (36, 39, 30)
+    assert (answers["n_calls"], answers["last_past"]) == (4, 768)
+    assert answers["last_scores"] == (232, 1000)
+    assert answers["chunked_scores"] == 256 * (256 + 512 + 768) + 232 * 1000
+    assert answers["no_mask_one"] < 1e-14 < 0.02 < answers["no_mask_two"]
+
+
+# ------------------------------------------------------------------ how they are written
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (145_280, "145,280"),
+        (np.int64(1_800), "1,800"),
+        (0.6991, "0.699"),
+        (1.4186, "1.42"),
+        (264.5, "264"),
+        (12.5, "12.5"),
+        (0.9999, "1.00"),
+        (9.9996, "10.0"),
+        (-0.25, "-0.250"),
+        (12_345.6, "12,346"),
+        (9.5367e-07, "9.5 × 10⁻⁷"),
+        (1.33e-15, "1.3 × 10⁻¹⁵"),
+        (0.00099, "9.9 × 10⁻⁴"),
+        (0.000999, "1.0 × 10⁻³"),
+    ],
+)
+def test_numbers_are_written_alike(value: float | np.integer[Any], text: str) -> None:
+    assert number(value).replace("\u00a0", " ") == text
+
+
+def test_digits() -> None:
+    assert [number(264.5, 4), number(5.13, 2), number(3.5e-7, 4)] == [
+        "264.5",
+        "5.1",
+        "3.50\u00a0×\u00a010⁻⁷",
+    ]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="no page shows"):
+        number(value)
+
+
+def test_shares_sizes_and_shapes() -> None:
+    assert percent(0.778) == "78%"
+    sizes = [512, 278_528, 2**30, 40_936_407_040, 2**20 * 3 // 2]
+    assert [size(n).replace("\u00a0", " ") for n in sizes] == [
+        "512 B",
+        "272 KiB",
+        "1 GiB",
+        "38.1 GiB",
+        "1.50 MiB",
+    ]
+    assert shape((1, 4, 2, 16)) == shape([1, 4, 2, 16]) == "[1, 4, 2, 16]"
