@@ -12,7 +12,7 @@ from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.costs import Costs, count_costs, measure_costs
 from kvproof.decoder import forward
 from kvproof.fast_decoder import FastDecoder
-from kvproof.labs import TrimReport, perturb_future, trim_or_refeed
+from kvproof.labs import TrimReport, perturb_future, receptive_field, trim_or_refeed
 from kvproof.layers import scaled_dot_product_attention
 from kvproof.mask_report import MaskReport, MaskResult, report
 from kvproof.masks import (
@@ -33,12 +33,17 @@ from kvproof.paths import every_prefix, example_tokens, example_vectors, in_chun
 from kvproof.proof import Claim, Proof, prove
 
 if TYPE_CHECKING:
+    from kvproof.call_trace import Call, trace_calls
     from kvproof.checking import Finding, Report, assert_cache_matches, check
+    from kvproof.error_map import BlindSpots, blind_spots
+    from kvproof.storage_report import StorageReport, compare_storages
 
 __all__ = [
     "LAB",
     "MODERN",
     "REFERENCE",
+    "BlindSpots",
+    "Call",
     "Claim",
     "ConcatCache",
     "Costs",
@@ -52,9 +57,12 @@ __all__ = [
     "Proof",
     "Report",
     "StaleCacheError",
+    "StorageReport",
     "TrimReport",
     "assert_cache_matches",
+    "blind_spots",
     "check",
+    "compare_storages",
     "count_costs",
     "decode",
     "every_prefix",
@@ -74,23 +82,37 @@ __all__ = [
     "params_to_arrays",
     "perturb_future",
     "prove",
+    "receptive_field",
     "report",
     "restarted_positions",
     "scaled_dot_product_attention",
     "top_left_mask",
+    "trace_calls",
     "trim_or_refeed",
 ]
 
 
+_LATE = {
+    "BlindSpots": "error_map",
+    "Call": "call_trace",
+    "Finding": "checking",
+    "Report": "checking",
+    "StorageReport": "storage_report",
+    "assert_cache_matches": "checking",
+    "blind_spots": "error_map",
+    "check": "checking",
+    "compare_storages": "storage_report",
+    "trace_calls": "call_trace",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """The checker's names, imported when they are first used: the lab starts sooner without."""
+    """Names that are imported when they are first used: the page starts sooner without."""
     if name in ("adapters", "zoo"):
         return import_module(f"kvproof.{name}")
-    if name not in ("Finding", "Report", "assert_cache_matches", "check"):
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kvproof import checking
-
-    globals()[name] = value = getattr(checking, name)
+    globals()[name] = value = getattr(import_module(f"kvproof.{_LATE[name]}"), name)
     return value
 
 

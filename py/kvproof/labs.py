@@ -13,7 +13,16 @@ from numpy.typing import DTypeLike, NDArray
 from kvproof.cache import ConcatCache, KVCache, new_cache
 from kvproof.cached_decoder import decode
 from kvproof.config import LAB, DecoderConfig
-from kvproof.masks import IntArray, Mask, Positions, check_integer, offset_mask, offset_positions
+from kvproof.masks import (
+    BoolArray,
+    IntArray,
+    Mask,
+    Positions,
+    check_integer,
+    offset_mask,
+    offset_positions,
+    visible_keys,
+)
 from kvproof.params import init_params
 from kvproof.paths import example_text
 
@@ -82,6 +91,10 @@ class TrimReport:
     """(n_layers,): the same of the values."""
     next_error: float
     """Largest difference in the next token's output behind the one cache and the other."""
+    kept_seen: BoolArray
+    """(n_layers, kept, n_total): tokens that the kept keys and values depend on."""
+    refed_seen: BoolArray
+    """The same of those fed anew: they can't know what wasn't fed."""
 
 
 def trim_or_refeed(
@@ -136,7 +149,48 @@ def trim_or_refeed(
     trimmed, fed_anew = (np.array(cache.keys_values()) for cache in caches)  # (L, 2, 1, H, S, D)
     errors = np.abs(trimmed - fed_anew).max(axis=(2, 3, 4, 5)).astype(np.float64)
     next_error = float(np.abs(outputs[0] - outputs[1]).max())
-    return TrimReport(n_total, kept, refed, errors[:, 0], errors[:, 1], next_error)
+    kept_seen = receptive_field(n_total, config)[:, -kept:]
+    unfed = ((0, 0), (0, 0), (n_total - refed, 0))
+    refed_seen = np.pad(receptive_field(refed, config)[:, -kept:], unfed)
+    return TrimReport(
+        n_total, kept, refed, errors[:, 0], errors[:, 1], next_error, kept_seen, refed_seen
+    )
+
+
+def receptive_field(n_total: int, config: DecoderConfig = LAB) -> BoolArray:
+    """Which tokens of a text each layer's keys and values depend on.
+
+    Those of the first layer depend on their own token; those of each next layer on all that the
+    queries beneath have seen.
+
+    Args:
+        n_total: tokens of the text.
+        config: of its layers, window and sinks.
+
+    Returns:
+        bool (n_layers, n_total, n_total): layer, position of the key, position of the token.
+
+    Raises:
+        ValueError: ``n_total`` is less than 1.
+
+    Example:
+        >>> first, second = kvproof.receptive_field(3)
+        >>> first.astype(int)
+        array([[1, 0, 0],
+               [0, 1, 0],
+               [0, 0, 1]])
+        >>> second.astype(int)
+        array([[1, 0, 0],
+               [1, 1, 0],
+               [1, 1, 1]])
+    """
+    causal = offset_mask(0, n_total)
+    keys, no_padding = np.arange(n_total)[None], np.zeros(1, np.int64)
+    visible = visible_keys(causal, keys, no_padding, config.window, config.n_sinks)[0, 0]
+    seen = [np.eye(n_total, dtype=np.bool_)]
+    for _ in range(config.n_layers - 1):
+        seen.append(visible @ seen[-1])  # what any visible key has seen
+    return np.array(seen)
 
 
 def last_slots(cache: KVCache, kept: int) -> ConcatCache:

@@ -111,11 +111,11 @@ def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0)
     """
     n_past, n_new = check_lengths(n_past, n_new)
     name = float_dtype(dtype).name
-    expected = _recomputed(n_past + n_new, name, seed)[:, n_past:]
+    expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
     tokens = example_tokens(n_past + n_new)[:, n_past:]
 
     def result(mask: Mask) -> MaskResult:
-        cache = _prefilled(n_past, name, seed)
+        cache = prefilled(n_past, name, seed)
         logits, _ = decode(_params(name, seed), tokens, cache, REFERENCE, mask=mask)
         return compare(logits, expected, mask(n_past, n_new))
 
@@ -138,12 +138,14 @@ def _params(dtype: str, seed: int) -> Params:
 
 
 @lru_cache(maxsize=128)
-def _recomputed(n_total: int, dtype: str, seed: int) -> FloatArray:
+def recomputed(n_total: int, dtype: str, seed: int) -> FloatArray:
+    """Logits (1, n_total, V) of the reference decoder's example text; only to be read."""
     return forward(_params(dtype, seed), example_tokens(n_total), REFERENCE)
 
 
 @lru_cache(maxsize=128)
-def _prefilled(n_past: int, dtype: str, seed: int) -> KVCache:
+def prefilled(n_past: int, dtype: str, seed: int) -> KVCache:
+    """The cache of that text's first tokens."""
     cache = new_cache(REFERENCE, dtype=dtype)
     if n_past == 0:
         return cache

@@ -5,7 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kvproof import LAB, MODERN, REFERENCE, DecoderConfig, open_mask, perturb_future, trim_or_refeed
+from kvproof import (
+    LAB,
+    MODERN,
+    REFERENCE,
+    DecoderConfig,
+    decode,
+    example_vectors,
+    init_params,
+    new_cache,
+    open_mask,
+    perturb_future,
+    receptive_field,
+    trim_or_refeed,
+)
 
 ALIBI = replace(REFERENCE, positions="alibi")
 
@@ -75,3 +88,58 @@ def test_behind_a_window_a_longer_end_is_enough(window: int, n_layers: int) -> N
 def test_lengths_that_make_no_sense_are_refused(n_total: int, kept: int, refed: int | None) -> None:
     with pytest.raises(ValueError, match=r"needs 1 <= kept <= refed <= n_total < 64, got"):
         trim_or_refeed(n_total, kept, refed)
+
+
+DEEP = replace(LAB, n_layers=3)
+
+
+@pytest.mark.parametrize(
+    "config", [LAB, DEEP, replace(DEEP, window=3), replace(LAB, window=2, n_sinks=1)]
+)
+def test_a_key_depends_on_the_tokens_that_move_it(config: DecoderConfig) -> None:
+    """Measured: replace each token, and see which keys and values of each layer are others."""
+    params = init_params(config, dtype="float64")
+
+    def keys_values(text: np.ndarray) -> np.ndarray:
+        _, cache = decode(params, text, new_cache(config, dtype="float64"), config)
+        return np.array(cache.keys_values())  # (L, 2, 1, 1, T, D)
+
+    text = example_vectors(9, config=config)
+    before = keys_values(text)
+    field = receptive_field(9, config)
+    assert field.shape == (config.n_layers, 9, 9)
+    for token in range(9):
+        changed = text.copy()
+        changed[:, token] *= -1
+        moved = (keys_values(changed) != before).any(axis=(1, 2, 3, 5))
+        np.testing.assert_array_equal(moved, field[:, :, token])
+
+
+def test_layer_by_layer_a_window_reaches_further() -> None:
+    """Layer l + 1 sees l * (W - 1) tokens further back than its own."""
+    field = receptive_field(20, replace(LAB, n_layers=4, window=3))
+    assert [int(layer[19].sum()) for layer in field] == [1, 3, 5, 7]
+
+
+def test_what_was_fed_again_has_seen_no_further_than_its_beginning() -> None:
+    report = trim_or_refeed(n_total=12, kept=4, refed=6)
+    assert report.kept_seen.shape == report.refed_seen.shape == (2, 4, 12)
+    np.testing.assert_array_equal(report.kept_seen[0], np.eye(12, dtype=bool)[-4:])
+    np.testing.assert_array_equal(report.refed_seen[0], report.kept_seen[0])
+    np.testing.assert_array_equal(report.kept_seen[1], np.tri(12, dtype=bool)[-4:])
+    assert not report.refed_seen[:, :, :6].any()
+    np.testing.assert_array_equal(report.refed_seen[1, :, 6:], np.tri(6, dtype=bool)[-4:])
+
+
+def test_layers_that_have_seen_the_same_are_equal() -> None:
+    """The picture and the errors say the same: they differ where what was seen differs."""
+    for refed in range(4, 13):
+        for window in (None, 4):
+            report = trim_or_refeed(12, 4, refed, replace(LAB, window=window))
+            same = (report.kept_seen == report.refed_seen).all(axis=(1, 2))
+            np.testing.assert_array_equal(report.key_errors <= 1e-14, same)
+
+
+def test_a_text_without_tokens_has_no_field() -> None:
+    with pytest.raises(ValueError, match="n_new must be at least 1, got 0"):
+        receptive_field(0)

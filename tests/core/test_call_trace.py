@@ -1,0 +1,80 @@
+"""What each call computes, reads and computes again: closed forms beside what was noted."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kvproof import LAB, REFERENCE, Call, DecoderConfig, count_costs, trace_calls
+
+DEEP = replace(LAB, n_layers=3, n_heads=2)
+SHAPES = [(12, 1), (12, 5), (7, 3), (4, 4), (1, 1)]
+
+
+def rows(calls: list[Call], name: str) -> int:
+    return int(sum(getattr(call, name).sum() for call in calls))
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(("n_total", "chunk"), SHAPES)
+def test_the_calls_cut_the_text(n_total: int, chunk: int, cached: bool) -> None:
+    calls = trace_calls(n_total, chunk, cached)
+    assert len(calls) == -(-n_total // chunk)
+    assert [call.n_past for call in calls] == list(range(0, n_total, chunk))
+    assert sum(call.n_new for call in calls) == n_total
+    assert all(call.n_new == chunk for call in calls[:-1])
+
+
+@pytest.mark.parametrize("config", [LAB, DEEP])
+@pytest.mark.parametrize(("n_total", "chunk"), SHAPES)
+def test_with_a_cache_a_call_computes_its_own_rows_and_reads_the_others(
+    config: DecoderConfig, n_total: int, chunk: int
+) -> None:
+    row = np.arange(n_total)
+    for call in trace_calls(n_total, chunk, config=config):
+        assert call.computed.shape == call.read.shape == (config.n_layers, n_total)
+        is_new = (call.n_past <= row) & (row < call.n_past + call.n_new)
+        assert (call.computed == is_new).all()
+        assert (call.read == (row < call.n_past)).all()
+        assert not call.again.any()
+
+
+@pytest.mark.parametrize("config", [LAB, DEEP])
+@pytest.mark.parametrize(("n_total", "chunk"), SHAPES)
+def test_without_one_a_call_computes_all_rows_so_far(
+    config: DecoderConfig, n_total: int, chunk: int
+) -> None:
+    row = np.arange(n_total)
+    for call in trace_calls(n_total, chunk, cached=False, config=config):
+        assert (call.computed == (row < call.n_past + call.n_new)).all()
+        assert (call.again == (row < call.n_past)).all()
+        assert not call.read.any()
+
+
+@pytest.mark.parametrize("config", [LAB, REFERENCE, DEEP])
+def test_token_by_token_the_sums_are_those_of_the_formulas(config: DecoderConfig) -> None:
+    costs = count_costs(config, prefix=0, steps=24)
+    for work, cached in ((costs.recomputed, False), (costs.cached, True)):
+        calls = trace_calls(24, 1, cached, config)
+        assert rows(calls, "computed") * 3 == work.qkv_rows
+        assert sum(call.scores for call in calls) == work.scores
+
+
+def test_the_numbers_of_two_layers_and_24_tokens() -> None:
+    again, cached = (trace_calls(24, 1, cached) for cached in (False, True))
+    assert (rows(again, "computed") * 3, rows(cached, "computed") * 3) == (1800, 144)
+    assert (sum(c.scores for c in again), sum(c.scores for c in cached)) == (9800, 600)
+
+
+@pytest.mark.parametrize(
+    ("n_total", "chunk", "message"),
+    [
+        (0, 1, "n_total must be 1..64, got 0"),
+        (65, 1, "n_total must be 1..64, got 65"),
+        (4, 0, "chunk must be at least 1, got 0"),
+        (4, 1.5, "chunk must be an integer, got 1.5"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(n_total: int, chunk: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        trace_calls(n_total, chunk)

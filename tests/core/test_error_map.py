@@ -1,0 +1,128 @@
+"""Where mistakes are invisible: known from their definitions, and measured."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kvproof import (
+    REFERENCE,
+    BlindSpots,
+    blind_spots,
+    decode,
+    example_tokens,
+    forward,
+    init_params,
+    new_cache,
+    offset_mask,
+    open_mask,
+    report,
+    restarted_positions,
+    top_left_mask,
+)
+from kvproof.masks import BoolArray
+
+LENGTHS: dict[str, Any] = {"n_past": [0, 1, 3], "n_new": [1, 2, 4]}
+
+
+def spots(specimen: str | None, dtype: str = "float64") -> BlindSpots:
+    return blind_spots(specimen, **LENGTHS, dtype=dtype)
+
+
+def where(rule: Callable[[int, int], bool]) -> BoolArray:
+    return np.array([[rule(p, c) for c in LENGTHS["n_new"]] for p in LENGTHS["n_past"]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("specimen", "is_blind"),
+    [
+        ("mask-topleft", lambda p, _: p == 0),
+        ("mask-topleft-chunks", lambda p, c: p == 0 or c == 1),
+        ("mask-skipped-cache", lambda _, c: c == 1),
+        ("mask-skipped-past", lambda p, c: p == 0 or c == 1),
+        ("pos-reset-learned", lambda p, _: p == 0),
+        ("self-read-chunk", lambda p, _: p == 0),
+    ],
+)
+def test_a_mistake_is_invisible_where_its_definition_says(
+    specimen: str, is_blind: Callable[[int, int], bool], dtype: str
+) -> None:
+    found = spots(specimen, dtype)
+    np.testing.assert_array_equal(found.unseen, where(is_blind))
+    assert (found.errors[~found.unseen] > 0.01).all()
+    assert (found.agreement[found.unseen] == 1).all()
+
+
+def test_without_a_mistake_nothing_is_seen() -> None:
+    right = spots(None)
+    assert right.unseen.all()
+    assert (right.agreement == 1).all()
+    assert not right.unseen_by_argmax.any()
+
+
+@pytest.mark.parametrize(
+    ("specimen", "wrong"),
+    [
+        ("mask-topleft", {"mask": top_left_mask}),
+        ("mask-skipped-cache", {"mask": open_mask}),
+        ("pos-reset-learned", {"positions": restarted_positions}),
+    ],
+)
+def test_errors_are_those_of_the_injected_mistake(specimen: str, wrong: dict[str, Any]) -> None:
+    """The core's own injection into ``decode``, without the zoo."""
+    params = init_params(REFERENCE, dtype="float64")
+    found = spots(specimen)
+    for i, n_past in enumerate(found.n_past):
+        for j, n_new in enumerate(found.n_new):
+            text = example_tokens(n_past + n_new)
+            past = new_cache(REFERENCE, dtype="float64")
+            if n_past:
+                _, past = decode(params, text[:, :n_past], past, REFERENCE)
+            logits, _ = decode(params, text[:, n_past:], past, REFERENCE, **wrong)
+            expected = forward(params, text, REFERENCE)[:, n_past:]
+            assert found.errors[i, j] == pytest.approx(np.abs(logits - expected).max(), abs=1e-13)
+            agreement = (logits.argmax(-1) == expected.argmax(-1)).mean()
+            assert found.agreement[i, j] == agreement
+
+
+def test_a_cell_is_what_the_mask_lab_says() -> None:
+    [[error]] = blind_spots("mask-topleft", [4], [2]).errors
+    assert error == pytest.approx(report(4, 2).top_left.max_abs_error, abs=1e-13)
+
+
+def test_argmax_is_blind_in_more_places() -> None:
+    found = blind_spots("mask-skipped-cache")
+    assert found.unseen_by_argmax.sum() > found.unseen.sum()
+    assert not (found.unseen_by_argmax & found.unseen).any()
+
+
+def test_a_logit_that_is_no_number_is_an_infinite_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_visible(n_past: int, n_new: int) -> BoolArray:
+        mask = offset_mask(n_past, n_new)
+        mask[0] = False
+        return mask
+
+    monkeypatch.setattr("kvproof.zoo.masks.top_left_mask", nothing_visible)
+    found = blind_spots("mask-topleft", [3], [2])
+    assert found.errors == [[np.inf]]
+    assert not found.unseen.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"specimen": "no-such"}, "the zoo has no specimen 'no-such'"),
+        ({"specimen": "page-map-contiguous"}, "'page-map-contiguous' needs a cache or a config"),
+        ({"specimen": "pos-reset-rope"}, "'pos-reset-rope' needs a cache or a configuration"),
+        ({"n_past": [-1]}, "n_past must be at least 0, got -1"),
+        ({"n_new": [0]}, "n_new must be at least 1, got 0"),
+        ({"n_new": []}, r"needs history lengths and chunk sizes, got \[0, 1, 3\] and \[\]"),
+        ({"n_past": [510]}, "n_total must be 1..512, got 514"),
+        ({"dtype": "float16"}, "float16"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        blind_spots(**{"specimen": "mask-topleft", **LENGTHS, **change})
