@@ -26,6 +26,7 @@ from kvproof.proof import (
     CONTROL_ERROR,
     CONTROLS,
     EQUIVALENCE,
+    FIRST_PREFILL,
     N_TOKENS,
     PATHS,
     RAGGED,
@@ -42,6 +43,10 @@ CONTEXT = 8192
 """Tokens for which the memory of published models is given."""
 SPLIT_TOKENS = 8
 """A text short enough to be cut in every possible way."""
+
+RESTART: Section = {"positions": kvproof.restarted_positions}
+MISTAKES = ({"mask": kvproof.top_left_mask}, {"mask": kvproof.open_mask}, RESTART)
+"""Arguments of ``decode``: a mask without offset, none at all, positions that restart."""
 
 
 @cache
@@ -153,16 +158,17 @@ def _positions() -> Section:
         replace(REFERENCE, positions="rope"),
         replace(REFERENCE, positions="alibi"),
     ]
-    return {config.positions: _restarted(config) for config in configs}
+    return {config.positions: _mistake(N_PAST, N_NEW, config, **RESTART) for config in configs}
 
 
-def _restarted(config: DecoderConfig) -> float:
+def _mistake(n_past: int, n_new: int, config: DecoderConfig = REFERENCE, **wrong: Any) -> float:
+    """Largest logit error of one call behind a history that was read without the mistake."""
     params = kvproof.init_params(config, dtype="float64")
-    text = kvproof.example_tokens(N_PAST + N_NEW)
-    wrong, _ = kvproof.in_chunks(
-        params, text, config, (N_PAST, N_NEW), positions=kvproof.restarted_positions
-    )
-    return _error(wrong, kvproof.forward(params, text, config))
+    text = kvproof.example_tokens(n_past + n_new)
+    empty = kvproof.new_cache(config, dtype="float64")
+    _, past = kvproof.decode(params, text[:, :n_past], empty, config)
+    logits, _ = kvproof.decode(params, text[:, n_past:], past, config, **wrong)
+    return _error(logits, kvproof.forward(params, text, config)[:, n_past:])
 
 
 # ------------------------------------------------------------------ the proof, and what breaks it
@@ -172,6 +178,7 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
     """What ``prove`` claims, and what the notebook stored of the same twelve combinations."""
     rows, others = (results["correctness"][name] for name in ("equivalence", "transformers"))
     numpy_rows = [claim for claim in proof.claims if claim.group == EQUIVALENCE]
+    prefills = [claim for claim in proof.claims if claim.group == FIRST_PREFILL]
 
     def worst(rows: list[dict[str, Any]], dtype: str) -> float:
         errors = ("max_logit_error", "max_kv_error")
@@ -183,6 +190,10 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
         "n_controls": sum(claim.is_control for claim in proof.claims),
         "n_held": len(proof.claims) - len(proof.failures),
         "n_combinations": len(rows),
+        "batches": sorted({row["batch_size"] for row in rows}),
+        "chunks": sorted({row["chunk"] for row in rows}),
+        "prefills": sorted({int(claim.name.split()[0]) for claim in prefills}),
+        "prefill_error": max(claim.error for claim in prefills if claim.dtype == "float64"),
         "units": max(claim.error / claim.bound for claim in numpy_rows) * ROUNDING_UNITS,
         "units_allowed": ROUNDING_UNITS,
         "control_error": CONTROL_ERROR,
@@ -263,6 +274,7 @@ def _broken(lab_proof: Proof, results: dict[str, Any]) -> Section:
         "mask": mask["max_logit_error"],
         "mask_argmax": mask["argmax_agreement"],
         "n_nan": positions["n_nan"] + mask["n_nan"],
+        "smallest": [_mistake(1, 2, **wrong) for wrong in MISTAKES],
         "mask_seeds": seeds["mask without offset"],
         "positions_seeds": seeds["positions restart"],
         "flag_from_top_left": max(row["flag_from_top_left"] for row in flags),
@@ -337,6 +349,7 @@ def _memory() -> Section:
         "llama_2_7b": _held(MODEL_SHAPES["llama-2-7b"]).cached.kv_bytes,
         "llama_3_8b": _held(grouped).cached.kv_bytes,
         "llama_3_8b_every_head": _held(every_head).cached.kv_bytes,
+        "llama_3_8b_shape": vars(grouped),
         "llama_3_8b_token": _held(grouped).cached.kv_bytes // CONTEXT,
         "mistral_7b": mistral.cached.kv_bytes,
         "mistral_7b_window": MODEL_SHAPES["mistral-7b"].window,
@@ -383,7 +396,8 @@ def _window(kept: int = 4) -> Section:
     reach = (LAB.n_layers - 1) * (kept - 1)
     enough = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach, windowed)
     too_few = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach - 1, windowed)
-    rolled = kvproof.count_costs(replace(REFERENCE, window=32, n_sinks=4), 256, 16)
+    ring = replace(REFERENCE, window=32, n_sinks=4)
+    rolled = kvproof.count_costs(ring, 256, 16)
     assert rolled.rolling
     return {
         "n_total": N_TOKENS,
@@ -395,6 +409,8 @@ def _window(kept: int = 4) -> Section:
         "refed": kept + reach,
         "enough": float(enough.key_errors.max()),
         "too_few": float(too_few.key_errors.max()),
+        "ring_window": ring.window,
+        "ring_sinks": ring.n_sinks,
         "rolling_bytes": rolled.rolling.kv_bytes,
         "all_bytes": rolled.cached.kv_bytes,
     }
@@ -434,7 +450,6 @@ def _exercises() -> Section:
     prompt, chunk = 1000, 256
     sizes = [min(chunk, prompt - start) for start in range(0, prompt, chunk)]
     starts = np.cumsum([0, *sizes])
-    open_errors = {n: _open_mask_error(n) for n in (1, 2)}
     return {
         **exercise.right_answers(),
         "n_past": n_past,
@@ -449,19 +464,9 @@ def _exercises() -> Section:
         "last_past": int(starts[-2]),
         "chunked_scores": int(sum(n * end for n, end in zip(sizes, starts[1:], strict=True))),
         "whole_scores": prompt**2,
-        "no_mask_one": open_errors[1],
-        "no_mask_two": open_errors[2],
+        "no_mask_one": _mistake(N_PAST, 1, mask=kvproof.open_mask),
+        "no_mask_two": _mistake(N_PAST, 2, mask=kvproof.open_mask),
     }
-
-
-def _open_mask_error(n_new: int) -> float:
-    """Largest logit error of a call without a mask behind the worked example's history."""
-    params = kvproof.init_params(REFERENCE, dtype="float64")
-    text = kvproof.example_tokens(N_PAST + n_new)
-    empty = kvproof.new_cache(REFERENCE, dtype="float64")
-    _, past = kvproof.decode(params, text[:, :N_PAST], empty, REFERENCE)
-    logits, _ = kvproof.decode(params, text[:, N_PAST:], past, REFERENCE, kvproof.open_mask)
-    return _error(logits, kvproof.forward(params, text, REFERENCE)[:, N_PAST:])
 
 
 def _error(actual: Any, expected: Any) -> float:

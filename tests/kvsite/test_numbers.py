@@ -65,6 +65,9 @@ def test_right_paths_are_right_and_mistakes_show(n: dict[str, Any]) -> None:
     assert max(n["paths"][way] for way in ("prefix", "one_by_one", "chunked")) < 1e-12
     assert n["proof"]["n_held"] == n["proof"]["n_claims"]
     assert min(n["broken"]["positions"], n["broken"]["mask"]) > 0.1
+    assert n["proof"]["prefills"] == [1, 4, 8]
+    assert n["proof"]["prefill_error"] <= 1e-14
+    assert min(n["broken"]["smallest"]) > 0.02
     assert n["paths"]["n_seeds"] == len(n["broken"]["mask_seeds"]) == 3
     assert min(*n["broken"]["mask_seeds"], *n["broken"]["positions_seeds"]) > 0.1
     assert n["broken"]["mask"] == pytest.approx(kvproof.report(4, 2).top_left.max_abs_error)
@@ -75,6 +78,7 @@ def test_the_stored_proof_is_the_notebooks(n: dict[str, Any]) -> None:
     errors = [max(r["max_logit_error"], r["max_kv_error"]) for r in rows if r["dtype"] == "float32"]
     assert n["proof"]["float32"] == max(errors)
     assert n["proof"]["n_combinations"] == len(rows) == 12
+    assert (n["proof"]["batches"], n["proof"]["chunks"]) == ([1, 2], [1, 2, 5])
 
 
 def test_what_a_restart_does_depends_on_the_positions(n: dict[str, Any]) -> None:
@@ -127,6 +131,7 @@ def test_a_trimmed_cache_isnt_the_end_fed_again(n: dict[str, Any]) -> None:
     assert min(window["second_layer"], window["next_output"], window["too_few"]) > 0.05
     assert (window["reach"], window["refed"]) == (3, 7)
     assert window["enough"] < 1e-14
+    assert (window["ring_window"], window["ring_sinks"]) == (32, 4)
     assert window["rolling_bytes"] == 2 * (32 + 4) * 2 * 64 * 4
 
 
