@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from kvlab.session import Lab
+from kvlab.session import Lab, Session
 
 LABS = ("mask",)
 """A lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
@@ -18,3 +18,8 @@ def lab_class(name: str) -> type[Lab]:
         raise ValueError(f"no lab {name!r}; the labs are {', '.join(LABS)}")
     found: type[Lab] = getattr(import_module(f"kvlab.{name}_lab"), f"{name.capitalize()}Lab")
     return found
+
+
+def new_session(name: str) -> Session:
+    """A document with the lab of that name, at its initial state."""
+    return Session(lab_class(name))

@@ -22,6 +22,7 @@ from kvlab.controls import style
 from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
+from kvlab.words import columns, worded
 from kvproof import MaskReport, MaskResult, report
 
 MAX_PAST, MAX_NEW = 32, 16
@@ -47,15 +48,9 @@ class MaskLab:
 
     def __init__(self) -> None:
         self._controls = {
-            "n_past": pn.widgets.IntSlider(
-                label="History length P", start=0, end=MAX_PAST, value=DEFAULT["n_past"]
-            ),
-            "n_new": pn.widgets.IntSlider(
-                label="Chunk size C", start=1, end=MAX_NEW, value=DEFAULT["n_new"]
-            ),
-            "dtype": pn.widgets.RadioBoxGroup(
-                label="Precision", options=DTYPES, value=DEFAULT["dtype"], inline=True
-            ),
+            "n_past": pn.widgets.IntSlider(start=0, end=MAX_PAST, value=DEFAULT["n_past"]),
+            "n_new": pn.widgets.IntSlider(start=1, end=MAX_NEW, value=DEFAULT["n_new"]),
+            "dtype": pn.widgets.RadioBoxGroup(options=DTYPES, value=DEFAULT["dtype"], inline=True),
         }
         for control in self._controls.values():
             control.sizing_mode = "stretch_width"
@@ -66,6 +61,8 @@ class MaskLab:
         models: dict[str, Model] = {
             name: style(control.get_root()) for name, control in self._controls.items()
         }
+        worded(models["n_past"], title="mask.n-past")
+        worded(models["n_new"], title="mask.n-new")
         self.roots: dict[str, Model] = {
             **models,
             **{f"{name}-mask": mask.figure for name, mask in self._masks.items()},
@@ -101,7 +98,7 @@ class MaskLab:
         self._masks["offset"].show(result, result.offset)
         self._masks["top-left"].show(result, result.top_left)
         self._errors.show(result)
-        self._texts.data = texts(result)
+        self._texts.data = columns(texts(result))
 
 
 class _MaskFigure:
@@ -109,8 +106,8 @@ class _MaskFigure:
 
     def __init__(self) -> None:
         self.figure = empty_figure(aspect_ratio=2)
-        self.figure.xaxis.axis_label = "key position"
-        self.figure.yaxis.axis_label = "query position"
+        worded(self.figure.xaxis[0], axis_label="axis.key-position")
+        worded(self.figure.yaxis[0], axis_label="axis.query-position")
         self.figure.grid.visible = False
         self._cells = ColumnDataSource({"key": [], "query": [], "state": []})
         self._draw_cells()
@@ -190,11 +187,11 @@ class _ErrorFigure:
         self.figure = empty_figure(
             aspect_ratio=2.6, y_axis_type="log", y_range=(ZERO_LEVEL / 30, 30.0)
         )
-        self.figure.xaxis.axis_label = "query position"
-        self.figure.yaxis.axis_label = "largest logit error"
+        worded(self.figure.xaxis[0], axis_label="axis.query-position")
+        worded(self.figure.yaxis[0], axis_label="axis.largest-error")
         self.figure.xgrid.visible = False
         self.figure.yaxis.ticker = FixedTicker(ticks=[ZERO_LEVEL, *10.0 ** np.arange(-15, 1, 3)])
-        self.figure.yaxis.major_label_overrides = {ZERO_LEVEL: "exact 0"}
+        worded(self.figure.yaxis[0], major_label_overrides={ZERO_LEVEL: "axis.exact-zero"})
         self._rows = ColumnDataSource()
         self._draw("offset", "circle", "accent")
         self._draw("top_left", "x", "wrongly-hidden")

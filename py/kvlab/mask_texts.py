@@ -1,107 +1,110 @@
 """The mask lab in words: read-outs for the table, and a sentence for each figure."""
 
+from collections.abc import Iterator
+
+from kvlab.words import Text, plain
 from kvproof import MaskReport, MaskResult
 
 
-def texts(result: MaskReport) -> dict[str, list[str]]:
-    """All texts of one state, as the columns of a data source.
-
-    Returns:
-        ``key``: the element's name on the page; ``text``: what it shows; ``value``: the number
-        behind it in full precision, or "" for a sentence.
-    """
-    rows = [
-        ("state", f"P = {result.n_past}, C = {result.n_new}, {result.dtype}", ""),
-        ("rounding-floor", f"{result.rounding_floor:.2e}", repr(result.rounding_floor)),
+def texts(result: MaskReport) -> list[Text]:
+    """All texts of one state."""
+    state = {"P": str(result.n_past), "C": str(result.n_new), "dtype": result.dtype}
+    floor = result.rounding_floor
+    return [
+        Text("state", "mask.state", state),
+        plain("rounding-floor", f"{floor:.2e}", repr(floor)),
         _count("offset-hidden-keys", result.offset.wrongly_hidden_keys),
         _count("hidden-keys", result.top_left.wrongly_hidden_keys),
         *_read_outs("offset", result.offset, result),
         *_read_outs("top-left", result.top_left, result),
-        ("offset-summary", _offset_summary(result), ""),
-        ("top-left-summary", _top_left_summary(result), ""),
-        ("errors-summary", _errors_summary(result), ""),
+        *_offset_summary(result),
+        _top_left_summary(result),
+        *_errors_summary(result),
     ]
-    key, text, value = (list(column) for column in zip(*rows, strict=True))
-    return {"key": key, "text": text, "value": value}
 
 
-def _read_outs(name: str, mask: MaskResult, result: MaskReport) -> list[tuple[str, str, str]]:
-    rows = result.n_new
-    agreeing = round(mask.argmax_agreement * rows)
+def _read_outs(name: str, mask: MaskResult, result: MaskReport) -> list[Text]:
+    agreement = mask.argmax_agreement
+    agreeing = {
+        "percent": f"{agreement:.0%}",
+        "rows": str(round(agreement * result.n_new)),
+        "all": str(result.n_new),
+    }
     return [
-        (f"{name}-error", number(mask.max_abs_error), repr(mask.max_abs_error)),
-        (f"{name}-worst-row", _worst_row(mask, result), str(mask.worst_row)),
-        (
-            f"{name}-argmax",
-            f"{mask.argmax_agreement:.0%} ({agreeing} of {rows})",
-            repr(mask.argmax_agreement),
-        ),
+        _error(f"{name}-error", mask.max_abs_error),
+        _worst_row(f"{name}-worst-row", mask, result),
+        Text(f"{name}-argmax", "mask.argmax", agreeing, repr(agreement)),
         _count(f"{name}-nan", mask.n_nan),
     ]
 
 
-def _count(key: str, n: int) -> tuple[str, str, str]:
-    return key, str(n), str(n)
+def _count(key: str, n: int) -> Text:
+    return plain(key, str(n), str(n))
+
+
+def _error(key: str, value: float) -> Text:
+    """An exact zero is called one, since 0.00 would hide the question."""
+    if value == 0:
+        return Text(key, "number.exact-zero", {}, repr(value))
+    return plain(key, number(value), repr(value))
 
 
 def number(value: float) -> str:
-    """Three significant digits; an exact zero is called one, since 0.00 would hide the question."""
-    if value == 0:
-        return "0 (exact)"
+    """Three significant digits."""
     return f"{value:#.3g}" if value >= 0.001 else f"{value:.2e}"
 
 
-def _worst_row(mask: MaskResult, result: MaskReport) -> str:
+def _worst_row(key: str, mask: MaskResult, result: MaskReport) -> Text:
+    row = mask.worst_row
     if mask.max_abs_error == 0:
-        return "none"
-    return f"{mask.worst_row} (position {result.n_past + mask.worst_row})"
+        return Text(key, "mask.no-worst-row", {}, str(row))
+    place = {"row": str(row), "position": str(result.n_past + row)}
+    return Text(key, "mask.worst-row", place, str(row))
 
 
-def _offset_summary(result: MaskReport) -> str:
-    n_past, n_new = result.n_past, result.n_new
-    cached = {0: "", 1: "the cached key and "}.get(n_past, f"all {n_past} cached keys and ")
+def _offset_summary(result: MaskReport) -> Iterator[Text]:
+    key = "offset-summary"
+    reads = {
+        0: "mask.reads.none",
+        1: "mask.reads.one",
+    }.get(result.n_past, "mask.reads.many")
+    yield Text(key, reads, {"P": str(result.n_past), "C": str(result.n_new)})
     opened, cells = int(result.offset.mask.sum()), result.offset.mask.size
-    if opened == cells:
-        count = f"every cell is open ({cells} of {cells}), so this mask is no mask at all"
-    else:
-        count = f"{opened} of {cells} cells are open, the rest is the chunk's own future"
-    return (
-        f"With P = {n_past} and C = {n_new}, each new query reads {cached}the chunk up to itself: "
-        f"{count}."
-    )
+    count = "mask.opens-all" if opened == cells else "mask.opens"
+    yield Text(key, count, {"opened": str(opened), "cells": str(cells)})
 
 
-def _top_left_summary(result: MaskReport) -> str:
+def _top_left_summary(result: MaskReport) -> Text:
+    key = "top-left-summary"
     if result.n_past == 0:
-        return "With no history the two masks are the same: nothing is wrongly hidden."
-    opened, cells = int(result.top_left.mask.sum()), result.top_left.mask.size
-    keys = "key" if result.n_past == 1 else "keys"
-    return (
-        f"The triangle pinned to the top left opens only {opened} of {cells} cells: each new row "
-        f"loses exactly P = {result.n_past} {keys}, {result.wrongly_hidden_keys} in all."
-    )
+        return Text(key, "mask.same")
+    loses = "mask.loses.one" if result.n_past == 1 else "mask.loses.many"
+    mask = result.top_left.mask
+    counts = {
+        "opened": str(int(mask.sum())),
+        "cells": str(mask.size),
+        "P": str(result.n_past),
+        "hidden": str(result.top_left.wrongly_hidden_keys),
+    }
+    return Text(key, loses, counts)
 
 
-def _errors_summary(result: MaskReport) -> str:
-    return (
-        f"Rounding floor of {result.dtype}: {result.rounding_floor:.1e}. "
-        f"With the offset mask the logits are {_against_floor(result)}; {_against_wrong(result)}"
-    )
-
-
-def _against_floor(result: MaskReport) -> str:
+def _errors_summary(result: MaskReport) -> Iterator[Text]:
+    key, floor = "errors-summary", result.rounding_floor
+    yield Text(key, "mask.floor", {"dtype": result.dtype, "floor": f"{floor:.1e}"})
     error = result.offset.max_abs_error
     if error == 0:
-        return "equal to the last bit"
-    return f"off by {number(error)}, {error / result.rounding_floor:.1f} times the floor"
+        yield Text(key, "mask.right-exact")
+    else:
+        times = f"{error / floor:.1f}"
+        yield Text(key, "mask.right-rounded", {"error": number(error), "times": times})
+    yield _against_wrong(key, result)
 
 
-def _against_wrong(result: MaskReport) -> str:
+def _against_wrong(key: str, result: MaskReport) -> Text:
     if result.n_past == 0:
-        return "the top-left mask is the same mask here."
-    share = result.top_left.argmax_agreement
-    kept = f"and yet {share:.0%} of the rows keep" if share else "and no row keeps"
-    return (
-        f"with the top-left mask they are off by {number(result.top_left.max_abs_error)}, "
-        f"{kept} the most likely token."
-    )
+        return Text(key, "mask.wrong-same")
+    error, share = number(result.top_left.max_abs_error), result.top_left.argmax_agreement
+    if share:
+        return Text(key, "mask.wrong-kept", {"error": error, "percent": f"{share:.0%}"})
+    return Text(key, "mask.wrong-lost", {"error": error})

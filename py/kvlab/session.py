@@ -1,7 +1,7 @@
 """A lab as a document: one Panel/Bokeh document whose changing properties can be read as a whole.
 
 The same code runs twice.  At build time it fills the table of prebuilt states; in the browser's
-worker it answers the sliders.  Both give a state as the values of all outputs in the same order,
+worker it answers the controls.  Both give a state as the values of all outputs in the same order,
 so the page applies either to the one document that it shows.
 """
 

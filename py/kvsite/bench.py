@@ -57,7 +57,7 @@ WATCH_SLIDER = """() => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => window.paints.push(performance.now() - pressed);
     port2.postMessage(null);
-  })).observe(document.querySelector('[data-readout="state"]'), { childList: true });
+  })).observe(document.querySelector('[data-readout="mask.state"]'), { childList: true });
 }"""
 
 
@@ -184,7 +184,7 @@ def _lab(browser: Browser, url: str, *, live: bool) -> Iterator[Page]:
             )
         page.goto(url)
         _mark_time(page, "kvproof:live" if live else "kvproof:prebuilt")
-        page.locator("#lab-n_past").get_by_role("slider").focus()
+        page.locator("#mask-n_past").get_by_role("slider").focus()
         yield page
 
 

@@ -18,10 +18,12 @@ from markupsafe import Markup
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from kvlab.cells import load_cells
+from kvlab.labs import LABS
 from kvlab.palette import DARK, LIGHT
 from kvsite.api import public_modules
 from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES, LOCK
+from kvsite.labs import default_states, lab_file
 from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import NOTEBOOK, render_notebook
 from kvsite.paths import PY, ROOT, RUNTIME
@@ -30,6 +32,7 @@ from kvsite.specimens import specimen_kinds, specimen_sources
 from kvsite.stamps import STAMP
 from kvsite.timing import RESULTS, load_results, other_code_figure, timing_figure, timing_rows
 from kvsite.wasm import WASM
+from kvsite.words import TEXTS, load_catalogue
 
 SITE = ROOT / "site"
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
@@ -49,7 +52,9 @@ class Site:
             trim_blocks=False,
             undefined=StrictUndefined,
         )
+        self._words = load_catalogue(TEXTS / "en.toml")
         self._templates.filters["in_words"] = in_words
+        self._templates.globals["say"] = self._words.say
 
     def build(self) -> None:
         """Write everything."""
@@ -109,8 +114,8 @@ class Site:
             "stdlib": self._file("stdlib.zip"),
         }
         return {
-            "lab": {
-                "dataUrl": self._assets["mask_lab.json"],
+            "labs": {
+                "dataUrls": {name: self._assets[lab_file(name)] for name in LABS},
                 "workerUrl": self._assets["lab-worker.js"],
                 "python": {**self._python("lab.tar", []), "snapshot": snapshot},
             },
@@ -127,9 +132,9 @@ class Site:
             {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
             for cell in load_cells(SITE / "cells")
         ]
-        lab = default_state(json.loads((WASM / "mask_lab.json").read_text()))
+        labs = default_states(WASM, self._words)
         context = {
-            **lab,
+            "labs": labs,
             "results": results,
             "timings": timing_rows(results),
             "timing_figure": timing_figure(results),
@@ -148,8 +153,9 @@ class Site:
             "index.html",
             **front,
             content=Markup(content),
-            initial=lab["initial"],
+            initial=labs["mask"]["initial"],
             config=self._config(),
+            messages=self._words,
         )
 
     def _write_api(self) -> None:
@@ -163,14 +169,19 @@ class Site:
         """Front matter and HTML of a page.
 
         Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
-        replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.
+        replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.  A
+        part ``lab_x`` is the lab ``x``.
         """
         parser = MarkdownIt("commonmark", {"html": True}).use(front_matter_plugin)
         filled = self._templates.from_string(source).render(context)
         [matter] = [t for t in parser.parse(filled) if t.type == "front_matter"]
 
         def part(match: re.Match[str]) -> str:
-            return self._templates.get_template(f"{match[1]}.html.j2").render(context)
+            name = match[1]
+            if name.startswith("lab_"):
+                lab = context["labs"][name.removeprefix("lab_")]
+                return self._templates.get_template(f"labs/{lab['name']}.html.j2").render(lab=lab)
+            return self._templates.get_template(f"{name}.html.j2").render(context)
 
         html = re.sub(r"<!-- part: (\w+) -->", part, parser.render(filled))
         return front_matter(matter.content), html
@@ -202,30 +213,6 @@ class Site:
             content_security_policy=CONTENT_SECURITY_POLICY,
         )
         (self._folder / name).write_text(page)
-
-
-def default_state(lab: dict[str, Any]) -> dict[str, Any]:
-    """What the page shows before any script runs: the lab as it is at the start.
-
-    Returns:
-        ``initial``: the controls' values; ``outputs`` and ``readouts`` by name; ``marks``: a
-        cell's state -> its mark as text.
-    """
-    table = lab["table"]
-    key = ",".join(str(value) for value in lab["initial"].values())
-    values = (table["pool"][index] for index in table["states"][key])
-    outputs = dict(zip(lab["description"]["outputs"], values, strict=True))
-    texts = outputs["texts"]
-    readouts = {
-        key: {"text": text, "value": value}
-        for key, text, value in zip(texts["key"], texts["text"], texts["value"], strict=True)
-    }
-    return {
-        "initial": lab["initial"],
-        "outputs": outputs,
-        "readouts": readouts,
-        "marks": lab["marks"],
-    }
 
 
 def in_words(count: int) -> str:

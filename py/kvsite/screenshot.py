@@ -19,7 +19,7 @@ def main() -> int:
         page = browser.new_page(viewport=SIZE)
         page.goto(server.url)
         page.wait_for_selector("html[data-runtime-state=live]", timeout=LIVE_WITHIN_MS)
-        for place, moves in (("#lab-n_past", HISTORY - 4), ("#lab-n_new", CHUNK - 2)):
+        for place, moves in (("#mask-n_past", HISTORY - 4), ("#mask-n_new", CHUNK - 2)):
             page.locator(place).get_by_role("slider").focus()
             for _ in range(moves):
                 page.keyboard.press("ArrowRight")

@@ -54,21 +54,21 @@ async function compilePackages() {
     python.runPython(`import sys; sys.path.append("${place}"); sys.dont_write_bytecode = True`);
   }
   const tool = tools(python);
-  tool.import_lab();
+  tool.import_labs();
   const stdlib = tool.write_stdlib(atStart, "/out/stdlib.zip");
   const count = tool.write_lab_archive(["/sources", "/project", numpy], "/out/lab.tar");
   tool.write_project_archive("/project", ["kvproof", "kvlab"], "/out/kvproof.tar");
   say(`compiled ${count} modules, kept ${stdlib} of the standard library`);
 }
 
-async function fillTable() {
+async function fillTables() {
   // Just as in the browser: a module that was left out by mistake fails here, not there.
   const python = await start({
     stdLibURL: path.join(out, "stdlib.zip"),
     _loadSnapshot: fs.readFileSync(path.join(out, "snapshot.bin")),
   });
   unpackTar(python, new Uint8Array(fs.readFileSync(path.join(out, "lab.tar"))));
-  say(`filled ${tools(python).write_lab_data("/out/mask_lab.json")} states`);
+  say(`states: ${tools(python).write_lab_data("/out")}`);
 }
 
 async function takeSnapshot() {
@@ -109,7 +109,7 @@ function zeroFreeMemory(module) {
 try {
   await compilePackages();
   await takeSnapshot();
-  await fillTable();
+  await fillTables();
   process.exit(0); // Pyodide keeps handles open
 } catch (error) {
   // Only the message: Node would print the minified line of Pyodide as well, a megabyte long.

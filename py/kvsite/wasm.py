@@ -1,9 +1,9 @@
 """Build what the browser's Python needs, by running that Python under Node (see wasm.mjs).
 
-``build/wasm`` gets ``lab.tar`` (byte code of just those modules that the lab imports: NumPy, Bokeh,
+``build/wasm`` gets ``lab.tar`` (byte code of just those modules that the labs import: NumPy, Bokeh,
 Panel, ours), ``stdlib.zip`` (of the standard library, the same), ``kvproof.tar`` (our packages for
-the cells), ``mask_lab.json`` (document and state table) and ``snapshot.bin`` (the interpreter's
-memory after its start).
+the cells), ``NAME_lab.json`` (document and state table of each lab) and ``snapshot.bin`` (the
+interpreter's memory after its start).
 """
 
 import shutil
@@ -20,7 +20,7 @@ from kvsite.stamps import digest, is_fresh, new_folder
 WASM = BUILD / "wasm"
 HERE = Path(__file__).parent
 
-# What the lab imports. Panel installs more (pandas, tornado, ...) that it never uses here.
+# What the labs import. Panel installs more (pandas, tornado, ...) that it never uses here.
 DISTRIBUTIONS = (
     "bokeh",
     "panel",
@@ -74,7 +74,7 @@ def build_wasm() -> Path:
             node: Command = [node_tool("node"), script]
             run(current, [*node, RUNTIME, sources, PY, inside, folder], watch=folder)
             n_bytes = folder_bytes(folder)
-        current.note(f"byte code, state table and snapshot, {megabytes(n_bytes)}")
+        current.note(f"byte code, state tables and snapshot, {megabytes(n_bytes)}")
     return WASM
 
 

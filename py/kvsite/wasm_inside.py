@@ -20,14 +20,14 @@ FIXED_DATE = (2026, 1, 1, 0, 0, 0)  # equal inputs give equal archives
 STDLIB = f"/lib/python{sys.version_info.major}{sys.version_info.minor}.zip"
 
 
-def import_lab() -> None:
-    """Use the lab once, so that ``sys.modules`` holds all that it needs."""
-    from kvlab.mask_lab import MaskLab
-    from kvlab.session import Session
+def import_labs() -> None:
+    """Use each lab once, so that ``sys.modules`` holds all that they need."""
+    from kvlab.labs import LABS, new_session
 
-    session = Session(MaskLab)
-    session.description()
-    session.answer(json.dumps(session.lab.initial))
+    for name in LABS:
+        session = new_session(name)
+        session.description()
+        session.answer(json.dumps(session.lab.initial))
 
 
 def write_lab_archive(folders: list[str], target: str) -> int:
@@ -97,24 +97,28 @@ def write_stdlib(at_start: list[str], target: str) -> int:
     return len(names)
 
 
-def write_lab_data(target: str) -> int:
-    """The lab's document, its table of states, and its marks as text, as JSON.
+def write_lab_data(folder: str) -> str:
+    """Each lab's document, its table of states, and its marks as text, as JSON.
 
     Returns:
-        The number of states.
+        The labs and their numbers of states.
     """
-    from kvlab.mask_lab import TEXT_MARKS, MaskLab
-    from kvlab.session import Session, state_table
+    from kvlab.labs import LABS, new_session
+    from kvlab.session import state_table
 
-    session = Session(MaskLab)
-    data: dict[str, Any] = {
-        "description": session.description(),
-        "initial": session.lab.initial,
-        "marks": TEXT_MARKS,
-    }
-    data["table"] = table = state_table(session)
-    Path(target).write_text(json.dumps(data, separators=(",", ":"), allow_nan=False))
-    return len(table["states"])
+    done = []
+    for name in LABS:
+        session = new_session(name)
+        data: dict[str, Any] = {
+            "description": session.description(),
+            "initial": session.lab.initial,
+            "marks": session.lab.marks,
+        }
+        data["table"] = table = state_table(session)
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+        Path(folder, f"{name}_lab.json").write_text(text)
+        done.append(f"{name} {len(table['states'])}")
+    return ", ".join(done)
 
 
 def write_tar(target: str, entries: Entries) -> None:

@@ -194,7 +194,7 @@ function drawnInfluence({ n_past, n_new, seen, expected }) {
       heading("col", "row \\ token"),
       ...expected[0].map((_, key) => heading("col", key)),
     ];
-    return table("mask-table", title, head, rows);
+    return table("matrix", title, head, rows);
   };
   const masks = [
     mask("Expected: full, without a cache", (row, key) => expected[row][key]),

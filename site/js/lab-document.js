@@ -1,4 +1,6 @@
-// The lab's Bokeh document on the page: its controls, its outputs, and its colours.
+// A lab's Bokeh document on the page: its controls, its outputs, its words and its colours.
+
+import { say } from "./words.js";
 
 /**
  * @typedef {import("./lab-python.js").Values} Values
@@ -22,18 +24,19 @@ export class LabDocument {
   #document;
 
   /**
-   * Draws the document's roots into the elements with the IDs `lab-<root name>`.
+   * Draws the document's roots into the elements with the IDs `<lab>-<root>`.
    *
+   * @param {string} lab
    * @param {Description} description
    */
-  static async show(description) {
+  static async show(lab, description) {
     /** The global that the BokehJS scripts define. @type {any} */
     const { Bokeh } = window;
     if (!Bokeh?.Widgets) {
       throw new Error(`${Bokeh ? "bokeh-widgets" : "bokeh"}.min.js did not arrive`);
     }
     const roots = Object.entries(description.roots)
-      .map(([name, id]) => [id, `lab-${name}`])
+      .map(([name, id]) => [id, `${lab}-${name}`])
       .filter(([, element]) => document.getElementById(element));
     const places = roots.map(([, id]) => /** @type {HTMLElement} */ (document.getElementById(id)));
     const pictures = places.map((place) => [...place.childNodes]);
@@ -41,8 +44,8 @@ export class LabDocument {
       place.replaceChildren();
     }
     const [view] = await Bokeh.embed
-      .embed_items({ lab: description.document }, [
-        { docid: "lab", roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
+      .embed_items({ [lab]: description.document }, [
+        { docid: lab, roots: Object.fromEntries(roots), root_ids: roots.map(([id]) => id) },
       ])
       .catch((/** @type {unknown} */ error) => {
         for (const [index, place] of places.entries()) {
@@ -50,11 +53,14 @@ export class LabDocument {
         }
         throw error;
       });
+    const shown = new LabDocument(view.roots[0].model.document, description);
+    shown.#word();
+    shown.recolour();
     for (const place of places) {
       nameFigure(place);
       nameControl(place);
     }
-    return new LabDocument(view.roots[0].model.document, description);
+    return shown;
   }
 
   /**
@@ -116,10 +122,32 @@ export class LabDocument {
       colours.set(concept, known);
       return known;
     };
+    this.#setNoted("themed", (concepts) =>
+      Array.isArray(concepts) ? concepts.map(colour) : colour(concepts),
+    );
+  }
+
+  /** Puts the page's words where messages are noted (see kvlab.words.worded). */
+  #word() {
+    this.#setNoted("worded", (messages) => {
+      if (typeof messages === "string") {
+        return say(messages);
+      }
+      return Array.isArray(messages)
+        ? messages.map((id) => say(id))
+        : new Map([...messages].map(([position, id]) => [position, say(id)]));
+    });
+  }
+
+  /**
+   * @param {"themed" | "worded"} kind of note in a model's tags
+   * @param {(noted: any) => unknown} value what to set a property to
+   */
+  #setNoted(kind, value) {
     for (const model of this.#document._all_models.values()) {
-      for (const { themed = {} } of model.tags) {
-        for (const [attr, concepts] of Object.entries(themed)) {
-          model[attr] = Array.isArray(concepts) ? concepts.map(colour) : colour(concepts);
+      for (const { [kind]: notes = {} } of model.tags) {
+        for (const [attr, noted] of Object.entries(notes)) {
+          model[attr] = value(noted);
         }
       }
     }

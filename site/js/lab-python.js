@@ -1,4 +1,4 @@
-// The lab's questions to its Python: one in flight, and the latest one that is wanted.
+// The labs' questions to their Python: one in flight, and of each lab the latest that is wanted.
 
 import { PythonWorker } from "./python-worker.js";
 
@@ -10,15 +10,15 @@ import { PythonWorker } from "./python-worker.js";
  * @property {(progress: import("./python.js").Progress) => void} progress
  * @property {() => void} ready
  * @property {(message: string) => void} failed
- * @property {(values: Values, state: State) => void} state
+ * @property {(lab: string, values: Values, state: State) => void} state
  */
 
 export class LabPython {
   #worker;
   #listener;
   #asking = false;
-  /** @type {Values | undefined} asked for while another question was in flight */
-  #wanted;
+  /** Asked for while another question was in flight. @type {Map<string, Values>} */
+  #wanted = new Map();
 
   /**
    * @param {string} workerUrl
@@ -32,24 +32,33 @@ export class LabPython {
 
   start() {
     this.#asking = false;
-    this.#wanted = undefined;
+    this.#wanted.clear();
     this.#worker.start();
   }
 
-  /** @param {Values} values */
-  ask(values) {
-    this.#wanted = values;
+  /** Python has started and takes questions. */
+  get ready() {
+    return this.#worker.ready;
+  }
+
+  /**
+   * @param {string} lab
+   * @param {Values} values
+   */
+  ask(lab, values) {
+    this.#wanted.set(lab, values);
     if (!this.#asking) {
       this.#askNext();
     }
   }
 
   #askNext() {
-    const values = this.#wanted;
-    this.#wanted = undefined;
-    this.#asking = values !== undefined;
-    if (values) {
-      this.#worker.post({ type: "set", values }, { answers: true });
+    const [next] = this.#wanted;
+    this.#asking = next !== undefined;
+    if (next) {
+      const [lab, values] = next;
+      this.#wanted.delete(lab);
+      this.#worker.post({ type: "set", lab, values }, { answers: true });
     }
   }
 
@@ -63,7 +72,7 @@ export class LabPython {
       this.#listener.failed(message.message);
     } else {
       this.#askNext();
-      this.#listener.state(message.values, message.state);
+      this.#listener.state(message.lab, message.values, message.state);
     }
   }
 }

@@ -1,52 +1,58 @@
 // The figures as tables: the same arrays that are drawn, for readers who prefer or need text.
 
 /**
- * @typedef {{key: number[], query: number[], state: string[]}} Cells
- * @typedef {{position: number[], offset: number[], top_left: number[]}} Rows
+ * @typedef {Record<string, (string | number)[]>} Columns of a data source
+ * @typedef {Record<string, string>} Marks a cell's state -> its mark
  */
-
-/** @typedef {Record<string, string>} Marks a cell's state -> its mark */
 
 /**
- * @param {(name: string) => any} output the present value of an output
+ * Fills the tables of a lab (see site/templates/labs/_parts.html.j2).
+ *
+ * @param {string} lab
+ * @param {(name: string) => Columns} output the present value of an output
  * @param {Marks} marks
  */
-export function showTables(output, marks) {
-  for (const details of document.querySelectorAll("details[data-table]")) {
-    const name = details.getAttribute("data-table") ?? "";
-    const table = /** @type {HTMLTableElement} */ (details.querySelector("table"));
-    if (name === "errors") {
-      table.tBodies[0].replaceChildren(...errorRows(output("errors.rows")));
-    } else {
-      fillMask(table, output(`${name}-mask.cells`), marks);
+export function showTables(lab, output, marks) {
+  const tables = document.querySelectorAll(`table[data-twin^="${lab}."]`);
+  for (const table of /** @type {NodeListOf<HTMLTableElement>} */ (tables)) {
+    const { twin = "", columns, matrix } = table.dataset;
+    const data = output(twin.slice(lab.length + 1));
+    if (columns) {
+      table.tBodies[0].replaceChildren(...listRows(data, columns.split(" "), marks));
+    } else if (matrix) {
+      const [row, column, value] = matrix.split(" ");
+      fillMatrix(table, { rows: data[row], columns: data[column], values: data[value] }, marks);
     }
   }
 }
 
 /**
- * @param {HTMLTableElement} table
- * @param {Cells} cells
+ * @param {Columns} data
+ * @param {string[]} columns
  * @param {Marks} marks
  */
-function fillMask(table, { key, query, state }, marks) {
-  const columns = Math.max(...key) + 1;
-  const head = ["query \\ key", ...key.slice(0, columns)].map((text) => heading("col", text));
-  const rows = [];
-  for (let start = 0; start < state.length; start += columns) {
-    const cells = state.slice(start, start + columns).map((name) => {
-      const cell = data(marks[name]);
-      cell.className = name;
-      return cell;
-    });
-    rows.push(row(heading("row", query[start]), ...cells));
-  }
-  table.tHead?.replaceChildren(row(...head));
-  table.tBodies[0].replaceChildren(...rows);
+function listRows(data, [first, ...others], marks) {
+  return data[first].map((name, i) =>
+    row(heading("row", name), ...others.map((column) => cell(data[column][i], marks))),
+  );
 }
 
-/** @param {Rows} rows */
-function errorRows({ position, offset, top_left }) {
-  return position.map((p, i) => row(heading("row", p), data(offset[i]), data(top_left[i])));
+/**
+ * @param {HTMLTableElement} table
+ * @param {{rows: (string | number)[], columns: (string | number)[], values: (string | number)[]}} data
+ *   one entry a cell, row by row
+ * @param {Marks} marks
+ */
+function fillMatrix(table, { rows, columns, values }, marks) {
+  const headings = [...new Set(columns)];
+  const corner = /** @type {HTMLElement} */ (table.tHead?.rows[0].cells[0]);
+  const made = [];
+  for (let start = 0; start < values.length; start += headings.length) {
+    const cells = values.slice(start, start + headings.length).map((value) => cell(value, marks));
+    made.push(row(heading("row", rows[start]), ...cells));
+  }
+  table.tHead?.replaceChildren(row(corner, ...headings.map((text) => heading("col", text))));
+  table.tBodies[0].replaceChildren(...made);
 }
 
 /** @param {HTMLElement[]} cells */
@@ -67,9 +73,16 @@ function heading(scope, text) {
   return element;
 }
 
-/** @param {string | number} text */
-function data(text) {
+/**
+ * @param {string | number} value
+ * @param {Marks} marks
+ */
+function cell(value, marks) {
   const element = document.createElement("td");
-  element.textContent = String(text);
+  const mark = marks[value];
+  element.textContent = mark ?? String(value);
+  if (mark) {
+    element.className = String(value);
+  }
   return element;
 }

@@ -1,26 +1,35 @@
-// Runs the lab's Python: the same Panel document that the page shows, answering the sliders.
+// Runs the labs' Python: the same Panel documents that the page shows, answering the controls.
 //
-// In:  {type: "init", epoch, python}, then {type: "set", id, values}
+// In:  {type: "init", epoch, python}, then {type: "set", lab, values}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
-//      and for a set {id, values}: "state" {state}
+//      and for a set {lab, values}: "state" {state}
 
 import { startPython } from "./python.js";
 
 /** @typedef {{answer: (values: string) => string}} Session kvlab.session.Session */
 
 let epoch = 0;
-/** @type {Session | undefined} */
-let session;
+/** @type {((lab: string) => Session) | undefined} */
+let newSession;
+/** A lab's session is made with its first question. @type {Map<string, Session>} */
+const sessions = new Map();
 
 self.addEventListener("message", async ({ data }) => {
   try {
     if (data.type === "init") {
       epoch = data.epoch;
-      session = await startSession(data.python);
+      newSession = await start(data.python);
       send({ type: "ready" });
-    } else if (session) {
-      const state = JSON.parse(session.answer(JSON.stringify(data.values)));
-      send({ type: "state", id: data.id, values: data.values, state });
+    } else if (newSession) {
+      const { lab, values } = data;
+      const session = sessions.get(lab) ?? newSession(lab);
+      sessions.set(lab, session);
+      send({
+        type: "state",
+        lab,
+        values,
+        state: JSON.parse(session.answer(JSON.stringify(values))),
+      });
     }
   } catch (error) {
     console.info(error); // the whole of it
@@ -30,15 +39,14 @@ self.addEventListener("message", async ({ data }) => {
 
 /**
  * @param {import("./python.js").PythonConfig} config
- * @returns {Promise<Session>}
+ * @returns {Promise<(lab: string) => Session>}
  */
-async function startSession(config) {
+async function start(config) {
   const python = await startPython(config, (progress) => send({ type: "progress", ...progress }));
-  send({ type: "progress", stage: "importing Panel" });
+  send({ type: "progress", stage: "importing" });
   try {
-    const { Session } = python.pyimport("kvlab.session");
-    const { MaskLab } = python.pyimport("kvlab.mask_lab");
-    return Session(MaskLab);
+    python.pyimport("panel"); // all labs need it; what only one needs comes with its session
+    return python.pyimport("kvlab.labs").new_session;
   } catch (error) {
     console.info(error);
     throw new Error(`${config.archives[0].url.split("/").pop()} is damaged: ${lastLine(error)}`);

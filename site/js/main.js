@@ -1,8 +1,11 @@
 // The page's entry: prebuilt figures, then live Python, and the editable cells.
 
 import { startCells } from "./cells.js";
-import { startLab } from "./lab.js";
+import { Labs } from "./labs.js";
+import { say } from "./words.js";
 
+/** What a visitor sees first. */
+const FIRST_LAB = "mask";
 /** Small or metered devices decide for themselves when to load some megabytes of Python. */
 const WAIT_FOR_CLICK = "(max-width: 40rem)";
 
@@ -23,15 +26,18 @@ function located(python) {
   };
 }
 
-async function showLab() {
-  const lab = await startLab({
-    dataUrl: absolute(config.lab.dataUrl),
-    workerUrl: absolute(config.lab.workerUrl),
-    python: located(config.lab.python),
+async function showLabs() {
+  const labs = new Labs({
+    dataUrls: Object.fromEntries(
+      Object.entries(config.labs.dataUrls).map(([name, url]) => [name, absolute(String(url))]),
+    ),
+    workerUrl: absolute(config.labs.workerUrl),
+    python: located(config.labs.python),
   });
+  await labs.show(FIRST_LAB);
   const saveData = /** @type {any} */ (navigator).connection?.saveData;
   if (!saveData && !matchMedia(WAIT_FOR_CLICK).matches) {
-    lab.startPython();
+    labs.startPython();
   }
 }
 
@@ -39,17 +45,17 @@ async function showLab() {
 function sayFailed(error) {
   document.documentElement.dataset.runtimeState = "failed";
   const status = /** @type {HTMLElement} */ (document.getElementById("runtime-status"));
-  const reason = error instanceof Error ? error.message : error;
-  const shown = document.querySelector("[data-readout=state]")?.textContent;
-  status.textContent = `The figures can't move: ${reason}. They show ${shown}.`;
+  const reason = error instanceof Error ? error.message : String(error);
+  const shown = document.querySelector('[data-readout="mask.state"]')?.textContent ?? "";
+  status.textContent = say("runtime.cannot-move", { reason, shown });
   const retry = /** @type {HTMLElement} */ (document.getElementById("runtime-button"));
-  retry.textContent = "Retry";
+  retry.textContent = say("runtime.retry");
   retry.hidden = false;
   retry.addEventListener("click", () => location.reload());
 }
 
 // The lab comes first: it is what a visitor sees.
-await showLab().catch(sayFailed);
+await showLabs().catch(sayFailed);
 startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
   workerUrl: absolute(config.cells.workerUrl),
   specimensUrl: absolute(config.cells.specimensUrl),

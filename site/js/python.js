@@ -17,7 +17,8 @@ const REPORT_MS = 100;
  *   what it then still needs of the standard library
  * @property {RequestCache} [cache] how to use the browser's cache, "reload" after a failure
  *
- * @typedef {{stage: string, loaded?: number, total?: number}} Progress
+ * @typedef {{stage: string, loaded?: number, total?: number}} Progress stages are "downloading",
+ *   "starting" and "importing"
  * @typedef {any} Pyodide
  */
 
@@ -57,7 +58,7 @@ async function start(config, downloads, onProgress) {
   const archives = config.archives.map(({ url }) => downloads.bytes(url));
   const { loadPyodide } = await import(`${config.runtimeUrl}pyodide.mjs`);
   const pyodide = await loadCore(loadPyodide, config, downloads);
-  onProgress({ stage: "starting Python" });
+  onProgress({ stage: "starting" });
   await pyodide.loadPackage(config.packages, { messageCallback: () => {} });
   for (const [index, archive] of archives.entries()) {
     try {

@@ -24,6 +24,7 @@ from kvlab.mask_lab import (
 from kvlab.mask_texts import texts
 from kvlab.palette import LIGHT
 from kvlab.session import Session, state_table
+from kvlab.words import columns
 from kvproof import MaskReport, top_left_mask
 from kvproof import report as new_report
 
@@ -68,8 +69,8 @@ def move(session: Session, n_past: int, n_new: int, dtype: int = 1) -> dict[str,
 def test_the_controls_have_their_names_and_limits(session: Session) -> None:
     sliders = {name: session.lab.roots[name] for name in ("n_past", "n_new")}
     assert {name: (s.title, s.start, s.end, s.step) for name, s in sliders.items()} == {
-        "n_past": ("History length P", 0, 32, 1),
-        "n_new": ("Chunk size C", 1, 16, 1),
+        "n_past": ("mask.n-past", 0, 32, 1),
+        "n_new": ("mask.n-new", 1, 16, 1),
     }
     assert session.lab.roots["dtype"].labels == ["float32", "float64"]
 
@@ -116,7 +117,7 @@ def test_the_way_to_a_state_leaves_no_trace(session: Session, states: States) ->
 
 def test_texts_are_those_of_the_report(states: States) -> None:
     for n_past, n_new, dtype, state in each(states):
-        assert state["texts"] == texts(report(n_past, n_new, dtype))
+        assert state["texts"] == columns(texts(report(n_past, n_new, dtype)))
 
 
 def cell_state(mask: str, n_past: int, i: int, j: int) -> str:

@@ -7,30 +7,31 @@ from typing import Any
 
 import pytest
 
-from kvlab.mask_lab import TEXT_MARKS, MaskLab
-from kvlab.session import Session
-from kvsite.pages import SITE, Site, default_state, in_words
+from kvlab.labs import new_session
+from kvsite.labs import default_state
+from kvsite.pages import SITE, Site, in_words
 from kvsite.specimens import specimen_kinds
 from kvsite.timing import load_results, other_code_figure, timing_figure, timing_rows
+from kvsite.words import TEXTS, load_catalogue
 
 
 def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
     """What ``mask_lab.json`` holds, with a single state."""
-    session = Session(MaskLab)
+    session = new_session("mask")
     initial = {"n_past": n_past, "n_new": n_new, "dtype": 1}
     session.set(initial)
     pool = session.state()
     return {
         "description": session.description(),
         "initial": initial,
-        "marks": TEXT_MARKS,
+        "marks": session.lab.marks,
         "table": {"states": {f"{n_past},{n_new},1": list(range(len(pool)))}, "pool": pool},
     }
 
 
 def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any]) -> str:
     context = {
-        **default_state(lab),
+        "labs": {"mask": default_state("mask", lab, load_catalogue(TEXTS / "en.toml"))},
         "results": results,
         "timings": timing_rows(results),
         "timing_figure": timing_figure(results),

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 from playwright.sync_api import Locator, Page, expect
 
 from kvproof import MaskReport, report
+from kvsite.labs import readouts
+from kvsite.words import TEXTS, load_catalogue
 
 PYTHON_STARTS = 120_000
 """Milliseconds at most until Python answers on a slow machine; nothing here measures time."""
@@ -78,9 +80,8 @@ class PrebuiltTable:
 
     def readouts(self, state: State) -> dict[str, tuple[str, str]]:
         """Name of each read-out -> its text and full-precision value ("" for a sentence)."""
-        texts = self.outputs(state)["texts"]
-        pairs = zip(texts["text"], texts["value"], strict=True)
-        return dict(zip(texts["key"], pairs, strict=True))
+        found = readouts(self.outputs(state)["texts"], load_catalogue(TEXTS / "en.toml"))
+        return {name: (readout["text"], readout["value"]) for name, readout in found.items()}
 
 
 class Lab:
@@ -107,13 +108,13 @@ class Lab:
 
     def slider(self, name: str) -> Locator:
         """The handle of ``n_past`` or ``n_new``."""
-        return self.page.locator(f"#lab-{name}").get_by_role("slider")
+        return self.page.locator(f"#mask-{name}").get_by_role("slider")
 
     def radio(self, dtype: str) -> Locator:
         return self.page.get_by_role("radio", name=dtype)
 
     def readout(self, name: str) -> Locator:
-        return self.page.locator(f'[data-readout="{name}"]')
+        return self.page.locator(f'[data-readout="mask.{name}"]')
 
     def value(self, name: str) -> float:
         """A read-out's number in full precision."""
@@ -128,7 +129,7 @@ class Lab:
         self.page.evaluate(
             """async (states) => {
               const [document] = Bokeh.documents;
-              const shown = window.document.querySelector('[data-readout="state"]');
+              const shown = window.document.querySelector('[data-readout="mask.state"]');
               for (const [values, label] of states) {
                 for (const [name, value] of Object.entries(values)) {
                   const control = document.get_model_by_name(name);
@@ -188,8 +189,8 @@ class Lab:
     def readouts(self) -> dict[str, tuple[str, str]]:
         """All read-outs as the page shows them: text and ``data-value`` ("" without one)."""
         found = self.page.evaluate(
-            """() => [...document.querySelectorAll("[data-readout]")].map(
-              (e) => [e.dataset.readout, e.textContent, e.dataset.value ?? ""])"""
+            """() => [...document.querySelectorAll("[data-readout^='mask.']")].map(
+              (e) => [e.dataset.readout.slice(5), e.textContent, e.dataset.value ?? ""])"""
         )
         return {name: (text, value) for name, text, value in found}
 
@@ -197,11 +198,11 @@ class Lab:
         count: int = self.page.evaluate("() => Bokeh.documents[0]._all_models.size")
         return count
 
-    def table_rows(self, name: str) -> list[list[str]]:
-        """A figure's table twin: the texts of its body, also while it is folded."""
+    def table_rows(self, output: str) -> list[list[str]]:
+        """The table twin of an output: the texts of its body, also while it is folded."""
         rows: list[list[str]] = self.page.evaluate(
-            """name => [...document.querySelectorAll(`details[data-table="${name}"] tbody tr`)]
+            """twin => [...document.querySelectorAll(`details [data-twin="${twin}"] tbody tr`)]
               .map((row) => [...row.cells].map((cell) => cell.textContent))""",
-            name,
+            f"mask.{output}",
         )
         return rows

@@ -56,7 +56,7 @@ class CheckYours:
 
     def masks(self) -> list[list[list[tuple[str, str]]]]:
         """Both masks: rows of (class, sign)."""
-        tables = self.report.locator(".mask-table")
+        tables = self.report.locator(".matrix")
         return [
             table.locator("tbody tr").evaluate_all(
                 "rows => rows.map((row) => [...row.querySelectorAll('td')]"
@@ -185,7 +185,7 @@ def test_a_right_decoder_gets_a_verdict_with_its_limits(yours: CheckYours) -> No
     expect(yours.cells.status).to_have_text(f"Cell {TOTAL} is done. Nothing wrong was found.")
     unlocked = yours.report.get_by_role("listitem").filter(has_text="crop: taking tokens back")
     expect(unlocked).to_be_visible()
-    expect(yours.report.locator(".mask-table")).to_have_count(0)
+    expect(yours.report.locator(".matrix")).to_have_count(0)
 
 
 def test_the_picker_offers_all_specimens_by_kind(yours: CheckYours) -> None:
@@ -332,7 +332,7 @@ def test_a_phone_scrolls_masks_in_their_own_box(yours: CheckYours) -> None:
     yours.run()
     output = yours.cells.output(TOTAL)
     assert output.evaluate("box => box.scrollWidth <= box.clientWidth")
-    expect(yours.report.locator(".mask-table").first.locator("thead th")).to_have_count(13)
+    expect(yours.report.locator(".matrix").first.locator("thead th")).to_have_count(13)
     widths = yours.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert widths == [320, 320]
     for box in yours.report.locator(".scroll").all():
@@ -348,7 +348,7 @@ def right_edge(place: Locator) -> float:
 def test_on_paper_the_signs_are_dark(yours: CheckYours) -> None:
     yours.run()
     yours.page.emulate_media(media="print")
-    cells = yours.report.locator(".mask-table td")
+    cells = yours.report.locator(".matrix td")
     colours = cells.evaluate_all(
         "cells => cells.map((cell) => [getComputedStyle(cell).color, "
         "getComputedStyle(cell).backgroundColor].join())"

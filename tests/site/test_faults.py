@@ -204,7 +204,7 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
     expect(lab.status).to_have_text(re.compile(re.escape(name)))
     expect(lab.readout("top-left-error")).to_have_text("0.699")
     for mask in ("offset", "top-left"):
-        expect(page.locator(f"#lab-{mask}-mask")).to_contain_text("●")
+        expect(page.locator(f"#mask-{mask}-mask")).to_contain_text("●")
 
     faulty_site.faults.clear()
     lab.button.click()

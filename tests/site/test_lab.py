@@ -170,7 +170,8 @@ def test_drawn_cells_have_the_colours_of_their_states(
 )
 def test_golden_grids_in_the_table_twins(lab: Lab, state: State, name: str, rows: Any) -> None:
     lab.move_to(state)
-    assert [f"{query} {''.join(marks)}" for query, *marks in lab.table_rows(name)] == rows
+    shown = lab.table_rows(f"{name}-mask.cells")
+    assert [f"{query} {''.join(marks)}" for query, *marks in shown] == rows
 
 
 @states
@@ -181,10 +182,10 @@ def test_table_twins_equal_what_is_drawn(
     drawn = prebuilt_lab.outputs(table)
     for name in MASKS:
         cells = drawn[f"{name}-mask.cells"]
-        rows = prebuilt_lab.table_rows(name)
+        rows = prebuilt_lab.table_rows(f"{name}-mask.cells")
         assert [mark for _, *marks in rows for mark in marks] == [MARKS[s] for s in cells["state"]]
         assert [int(row[0]) for row in rows] == sorted(set(cells["query"]))
-    errors = np.array(prebuilt_lab.table_rows("errors"), dtype=float).T
+    errors = np.array(prebuilt_lab.table_rows("errors.rows"), dtype=float).T
     assert errors.tolist() == [drawn["errors.rows"][n] for n in ("position", "offset", "top_left")]
 
 
@@ -314,7 +315,7 @@ def test_the_precision_is_a_named_group_of_radio_buttons(prebuilt_lab: Lab) -> N
 def test_the_last_of_many_moves_wins(lab: Lab, table: PrebuiltTable) -> None:
     page, rng = lab.page, random.Random(2026)
     for name in ("n_past", "n_new"):
-        track = page.locator(f"#lab-{name} .noUi-base").bounding_box()
+        track = page.locator(f"#mask-{name} .noUi-base").bounding_box()
         handle = lab.slider(name).bounding_box()
         assert track
         assert handle

@@ -34,7 +34,7 @@ schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
 def expect_static_lab(page: Page) -> None:
     """The default state is readable: both masks, the numbers, the sentences."""
     for name, mask in (("offset", offset_mask(4, 2)), ("top-left", top_left_mask(4, 2))):
-        figure = page.locator(f"#lab-{name}-mask")
+        figure = page.locator(f"#mask-{name}-mask")
         expect(figure).to_be_visible()
         shown = [[mark == "●" for mark in row[1:]] for row in table_texts(figure)]
         assert shown == mask.tolist()
@@ -70,7 +70,7 @@ def test_without_scripts_masks_and_numbers_are_there(open_page: OpenPage, site_u
     expect(page.locator("button:visible")).to_have_count(0)
     expect(page.locator(".cell-source").first).to_contain_text("import kvproof")
     page.get_by_text("Show these errors as a table").click()
-    errors = table_texts(page.locator('details[data-table="errors"]'))
+    errors = table_texts(page.locator('details [data-twin="mask.errors.rows"]'))
     assert [row[0] for row in errors] == ["4", "5"]
     expected = DEFAULT.report().top_left.row_errors.tolist()
     assert [float(row[2]) for row in errors] == pytest.approx(expected, rel=1e-9)
@@ -276,7 +276,7 @@ def test_other_pages_fit_a_phone(open_page: OpenPage, site_url: str, name: str) 
 
 
 def open_tables(page: Page) -> None:
-    page.locator("details[data-table]").evaluate_all(
+    page.locator("details.twin").evaluate_all(
         "tables => tables.forEach((details) => { details.open = true; })"
     )
 

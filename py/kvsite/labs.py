@@ -1,0 +1,56 @@
+"""What the pages show of the labs before any script runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kvlab.labs import LABS
+from kvsite.words import Catalogue
+
+
+def lab_file(name: str) -> str:
+    """Name of the file with a lab's document and its table of states."""
+    return f"{name}_lab.json"
+
+
+def default_states(folder: Path, words: Catalogue) -> dict[str, dict[str, Any]]:
+    """Each lab by its name as it is at the start; ``folder`` holds the labs' files."""
+    return {
+        name: default_state(name, json.loads((folder / lab_file(name)).read_text()), words)
+        for name in LABS
+    }
+
+
+def default_state(name: str, data: dict[str, Any], words: Catalogue) -> dict[str, Any]:
+    """A lab as it is at the start.
+
+    Returns:
+        ``name``; ``initial``: the controls' values; ``outputs`` by name; ``readouts``: by name
+        their text in the language of ``words`` and their value; ``marks``: a cell's state -> its
+        mark as text.
+    """
+    table = data["table"]
+    key = ",".join(str(value) for value in data["initial"].values())
+    values = (table["pool"][index] for index in table["states"][key])
+    outputs = dict(zip(data["description"]["outputs"], values, strict=True))
+    return {
+        "name": name,
+        "initial": data["initial"],
+        "outputs": outputs,
+        "readouts": readouts(outputs["texts"], words),
+        "marks": data["marks"],
+    }
+
+
+def readouts(texts: dict[str, list[Any]], words: Catalogue) -> dict[str, dict[str, str]]:
+    """The columns of ``kvlab.words.columns`` in a language: key -> ``text`` and ``value``."""
+    paragraphs: dict[str, list[str]] = {}
+    values: dict[str, str] = {}
+    rows = zip(texts["key"], texts["message"], texts["args"], texts["value"], strict=True)
+    for key, message, args, value in rows:
+        paragraphs.setdefault(key, []).append(words.say(message, **args))
+        values.setdefault(key, value)
+    return {
+        key: {"text": words.paragraph(sentences), "value": values[key]}
+        for key, sentences in paragraphs.items()
+    }

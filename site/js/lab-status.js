@@ -1,0 +1,118 @@
+// Says where the labs' numbers come from: one line for Python, and a short one beside each lab.
+
+import { sizeOf } from "./progress.js";
+import { say } from "./words.js";
+
+/** @type {Record<string, string>} */
+const STAGES = {
+  downloading: "runtime.stage.downloading",
+  starting: "runtime.stage.starting",
+  importing: "runtime.stage.importing",
+};
+
+export class LabStatus {
+  #line = byId("runtime-status");
+  // Bytes would be read out without end, so the live region hears only what changes rarely.
+  #announcer = byId("runtime-announcer");
+  #progress = /** @type {HTMLProgressElement} */ (byId("runtime-progress"));
+  #button = byId("runtime-button");
+  #stage = "";
+
+  /** @param {() => void} start */
+  constructor(start) {
+    this.#button.addEventListener("click", start);
+  }
+
+  prebuilt() {
+    this.#set("prebuilt", say("runtime.prebuilt"));
+    this.#offer(say("runtime.start"));
+  }
+
+  /** @param {import("./python.js").Progress} progress */
+  loading({ stage, loaded = 0, total = 0 }) {
+    const words = say(STAGES[stage]);
+    if (stage !== this.#stage) {
+      this.#stage = stage;
+      this.#set("loading", say("runtime.loading", { stage: words }));
+    }
+    this.#progress.hidden = false;
+    this.#button.hidden = true;
+    if (total) {
+      const bytes = `${words} ${sizeOf({ loaded, total })}`;
+      this.#line.textContent = say("runtime.loading", { stage: bytes });
+      this.#progress.max = total;
+      this.#progress.value = loaded;
+    } else {
+      this.#progress.removeAttribute("value");
+    }
+  }
+
+  /**
+   * Python has answered a lab for the first time.
+   *
+   * @param {string} lab
+   * @param {boolean} equal whether the answer is what was prebuilt
+   */
+  live(lab, equal) {
+    const text = say(equal ? "runtime.live-equal" : "runtime.live-differs");
+    this.source(lab, text);
+    const { dataset } = document.documentElement;
+    const allEqual = equal && dataset.liveEqualsPrebuilt !== "false";
+    if (dataset.runtimeState !== "live" || String(allEqual) !== dataset.liveEqualsPrebuilt) {
+      this.#set("live", text);
+    }
+    dataset.liveEqualsPrebuilt = String(allEqual);
+  }
+
+  /** @param {string} reason */
+  failed(reason) {
+    const wasLive = document.documentElement.dataset.runtimeState === "live";
+    const text = wasLive ? "runtime.stopped-working" : "runtime.start-failed";
+    this.#set("failed", say(text, { reason }));
+    this.#offer(say("runtime.retry"));
+  }
+
+  /**
+   * @param {string} lab
+   * @param {string} text
+   */
+  source(lab, text) {
+    const line = document.querySelector(`[data-source="${lab}"]`);
+    if (line) {
+      line.textContent = text;
+    }
+  }
+
+  /** @param {string} action */
+  #offer(action) {
+    this.#button.textContent = action;
+    this.#button.hidden = false;
+  }
+
+  /**
+   * @param {"prebuilt" | "loading" | "live" | "failed"} state
+   * @param {string} text
+   */
+  #set(state, text) {
+    const { dataset } = document.documentElement;
+    if (dataset.runtimeState !== state || state === "prebuilt") {
+      performance.mark(`kvproof:${state}`);
+    }
+    if (state !== "loading") {
+      this.#stage = "";
+    }
+    if (state !== "live") {
+      delete dataset.liveEqualsPrebuilt;
+    }
+    dataset.runtimeState = state;
+    this.#line.textContent = text;
+    this.#announcer.textContent = text;
+    this.#progress.hidden = true;
+    this.#button.hidden = true;
+  }
+}
+
+/** @param {string} id */
+function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
+}

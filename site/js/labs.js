@@ -1,0 +1,116 @@
+// All labs of the page: each is loaded when it comes near the screen, and one Python serves them.
+
+import { Lab } from "./lab.js";
+import { LabPython } from "./lab-python.js";
+import { LabStatus } from "./lab-status.js";
+import { say } from "./words.js";
+
+/** How far below the screen a lab is loaded, so that it is there before its reader. */
+const NEAR = "0px 0px 100% 0px";
+
+/**
+ * @typedef {object} LabsConfig
+ * @property {Record<string, string>} dataUrls of each lab
+ * @property {string} workerUrl
+ * @property {import("./python.js").PythonConfig} python
+ */
+
+export class Labs {
+  /** @type {Map<string, Lab>} */
+  #labs = new Map();
+  #status = new LabStatus(() => this.startPython());
+  #dataUrls;
+  #python;
+
+  /** @param {LabsConfig} config */
+  constructor({ dataUrls, workerUrl, python }) {
+    this.#dataUrls = dataUrls;
+    this.#python = new LabPython(workerUrl, python, {
+      progress: (progress) => this.#status.loading(progress),
+      ready: () => this.#each((lab) => lab.ask()),
+      failed: (message) => this.#failed(message),
+      state: (name, values, state) => this.#answered(name, values, state),
+    });
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    dark.addEventListener("change", () => this.#each((lab) => lab.recolour()));
+  }
+
+  /**
+   * Shows the first lab, which a visitor sees first, and from then on the others.
+   *
+   * @param {string} first
+   */
+  async show(first) {
+    await this.#load(first);
+    this.#status.prebuilt();
+    const near = new IntersectionObserver(
+      (entries) => {
+        for (const { isIntersecting, target } of entries) {
+          if (isIntersecting) {
+            near.unobserve(target);
+            this.#loadLater(/** @type {HTMLElement} */ (target).dataset.lab ?? "");
+          }
+        }
+      },
+      { rootMargin: NEAR },
+    );
+    for (const section of document.querySelectorAll(`[data-lab]:not([data-lab="${first}"])`)) {
+      near.observe(section);
+    }
+  }
+
+  startPython() {
+    this.#status.loading({ stage: "downloading" });
+    this.#python.start();
+  }
+
+  /** @param {string} name */
+  async #load(name) {
+    const lab = await Lab.show(name, this.#dataUrls[name], this.#python);
+    this.#labs.set(name, lab);
+    this.#status.source(name, say("runtime.prebuilt"));
+    if (this.#python.ready) {
+      lab.ask();
+    }
+  }
+
+  /** @param {string} name */
+  async #loadLater(name) {
+    try {
+      await this.#load(name);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.#status.source(name, say("runtime.lab-failed", { reason }));
+    }
+  }
+
+  /**
+   * @param {string} name
+   * @param {import("./lab-python.js").Values} values
+   * @param {import("./lab-python.js").State} state
+   */
+  #answered(name, values, state) {
+    const lab = /** @type {Lab} */ (this.#labs.get(name));
+    const before = lab.equal;
+    lab.answered(values, state);
+    if (before === undefined && lab.equal !== undefined) {
+      this.#status.live(name, lab.equal);
+    }
+  }
+
+  /** @param {string} message */
+  #failed(message) {
+    this.#status.failed(message);
+    for (const [name, lab] of this.#labs) {
+      lab.fallBack();
+      this.#status.source(name, say("runtime.prebuilt"));
+    }
+  }
+
+  /** @param {(lab: Lab) => void} act */
+  #each(act) {
+    for (const lab of this.#labs.values()) {
+      act(lab);
+    }
+  }
+}
