@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kvproof.call_trace import Call, trace_calls
     from kvproof.checking import Finding, Report, assert_cache_matches, check
     from kvproof.error_map import BlindSpots, blind_spots
+    from kvproof.memory_plan import KeptBytes, plan_memory
     from kvproof.storage_report import StorageReport, compare_storages
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "FastDecoder",
     "Finding",
     "KVCache",
+    "KeptBytes",
     "MaskReport",
     "MaskResult",
     "Params",
@@ -81,6 +83,7 @@ __all__ = [
     "params_from_arrays",
     "params_to_arrays",
     "perturb_future",
+    "plan_memory",
     "prove",
     "receptive_field",
     "report",
@@ -96,12 +99,14 @@ _LATE = {
     "BlindSpots": "error_map",
     "Call": "call_trace",
     "Finding": "checking",
+    "KeptBytes": "memory_plan",
     "Report": "checking",
     "StorageReport": "storage_report",
     "assert_cache_matches": "checking",
     "blind_spots": "error_map",
     "check": "checking",
     "compare_storages": "storage_report",
+    "plan_memory": "memory_plan",
     "trace_calls": "call_trace",
 }
 

@@ -1,0 +1,62 @@
+"""Bytes of published models: the formula written out, and what each way saves."""
+
+import pytest
+
+from kvproof import plan_memory
+from kvproof.costs import SCALE_BYTES
+from kvproof.model_shapes import MODEL_SHAPES
+
+
+@pytest.mark.parametrize("model", MODEL_SHAPES)
+@pytest.mark.parametrize(("context", "batch_size"), [(1, 1), (1024, 2), (8192, 1), (131072, 64)])
+@pytest.mark.parametrize(("dtype", "size", "scale"), [("float32", 4, 0), ("int8", 1, SCALE_BYTES)])
+def test_bytes_are_layers_times_tokens_times_heads(
+    model: str, context: int, batch_size: int, dtype: str, size: int, scale: int
+) -> None:
+    shape, kept = MODEL_SHAPES[model], plan_memory(model, context, batch_size, dtype)
+
+    def layers(n_layers: int, tokens: int, heads: int) -> int:
+        head = (shape.head_dim + shape.value_dim) * size + 2 * scale
+        return batch_size * n_layers * tokens * heads * head
+
+    assert kept.cached == layers(shape.n_layers, context, shape.n_kv_heads)
+    if shape.n_kv_heads == shape.n_heads:
+        assert kept.heads is None
+    else:
+        assert kept.heads == layers(shape.n_layers, context, shape.n_heads)
+    if shape.window is not None and shape.window < context:
+        n_full = shape.n_layers - shape.n_windowed_layers
+        ring = layers(shape.n_windowed_layers, shape.window, shape.n_kv_heads)
+        assert kept.rolling == layers(n_full, context, shape.n_kv_heads) + ring
+    else:
+        assert kept.rolling is None
+    if shape.latent_dim is None:
+        assert kept.latent is None
+    else:
+        vector = shape.latent_dim * size + scale
+        assert kept.latent == batch_size * shape.n_layers * context * vector
+
+
+def test_what_is_saved_is_against_heads_that_share_nothing() -> None:
+    kept = plan_memory("mistral-7b", context=8192)
+    assert kept.rolling == kept.least == kept.cached // 2
+    assert kept.saved == 8.0, "4 query heads a key, and half the tokens"
+    assert plan_memory("llama-2-7b", context=8192).saved == 1.0
+    mla = plan_memory("deepseek-v3", context=100)
+    assert mla.least == mla.latent
+    assert mla.saved == pytest.approx(128 * (192 + 128) / 576)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no-such", 1), "model must be one of gpt2, .*, got 'no-such'"),
+        (("gpt2", 0), "context must be at least 1, got 0"),
+        (("gpt2", 1.5), "context must be an integer, got 1.5"),
+        (("gpt2", 1, 0), "batch_size must be at least 1, got 0"),
+        (("gpt2", 1, 1, "int3"), "dtype must be one of .*, got 'int3'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: tuple[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plan_memory(*arguments)
