@@ -83,7 +83,8 @@ def torch_module(
         max_length: the longest text that both take, in tokens.
         full: called instead of ``module`` itself, as in ``full=lambda ids: module(ids)[0]``.
         optional: see ``functions``.  Where ``supports_padding=True``, ``full`` and ``step`` get
-            ``lengths=``, an int64 tensor (B,), when there is padding.
+            ``lengths=``, an int64 tensor (B,), when there is padding.  ``dtype``, unless given, is
+            the coarsest of the module's parameters.
 
     Returns:
         An object for ``kvproof.check``; its calls compute no gradients.
@@ -107,8 +108,11 @@ def torch_module(
             "kvproof.adapters.functions takes plain functions"
         )
     module.eval()
-    tensor = next((t for held in (module.parameters(), module.buffers()) for t in held), None)
-    device = "cpu" if tensor is None else tensor.device
+    tensors = [*module.parameters(), *module.buffers()]
+    device = tensors[0].device if tensors else "cpu"
+    dtypes = {tensor.dtype for tensor in tensors if tensor.dtype.is_floating_point}
+    if dtypes:
+        optional.setdefault("dtype", max(dtypes, key=lambda dtype: torch.finfo(dtype).eps))
 
     def ids(numbers: ArrayLike) -> Any:
         return torch.as_tensor(np.asarray(numbers), dtype=torch.long, device=device)

@@ -16,8 +16,10 @@ LONGEST = 256
 
 def text_length(subject: Subject) -> int:
     """Past every constant that the decoder declares, as far as it goes."""
-    wanted = max(SHORTEST, 2 * (subject.window or 0) + 4, 2 * (subject.block_size or 0) + 3)
-    return min(wanted, subject.longest)
+    window, block = subject.window or 0, subject.block_size or 0
+    wanted = max(SHORTEST, 2 * window + 4, 2 * block + 3)
+    affordable = max(LONGEST, window + SHORTEST, block + SHORTEST)
+    return min(wanted, affordable, subject.longest)
 
 
 def texts(subject: Subject, rng: np.random.Generator, batch_size: int, n: int) -> tuple[Row, ...]:
@@ -241,6 +243,11 @@ def _combinations(subject: Subject) -> Iterator[Combination]:
 
 
 IN_TURNS = "a second request: in turns with the first"
+OTHER_ROWS = {
+    "a second request: 3 rows after 1": (1, 3),
+    "a second request: 1 row after 3": (3, 1),
+}
+"""Title -> rows of the first request, and of the second."""
 
 
 def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
@@ -275,15 +282,18 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         *feeds([1, 4]),
     )
     yield IN_TURNS, Case(((*first, *second[:8]),), turns)
+    rows = texts(subject, np.random.default_rng(3), 3, 12)
+    for name, n_rows in OTHER_ROWS.items():
+        yield name, Case(rows, (*feeds([5, 1]), Op("restart"), *feeds([4, 1, 1])), rows=n_rows)
     if subject.has("supports_padding"):
         rows = texts(subject, rng, 2, 8)
-        both = tuple((*row, *row) for row in rows)
+        twice = tuple((*row, *row) for row in rows)
         for name, before, after in (
             ("other padding", None, (6, 3)),
             ("no padding now", (6, 3), (6, 6)),
         ):
             ops = (*feeds([6, 2]), Op("restart", after), *feeds([6, 2]))
-            yield f"a second request: {name}", Case(both, ops, before)
+            yield f"a second request: {name}", Case(twice, ops, before)
 
 
 def within(subject: Subject, case: Case) -> bool:

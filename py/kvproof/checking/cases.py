@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.checking.subject import Logits, Row, Subject, Trouble
+from kvproof.checking.arrays import Logits, distance
+from kvproof.checking.subject import Raised, Refused, Row, Subject, Trouble
 
 Action = Literal["feed", "crop", "reorder", "fork", "branch", "switch", "restart"]
 
@@ -48,6 +49,8 @@ class Case:
     """Real tokens of each row of the first chunk, left-padded; None: all."""
     may_refuse: bool = False
     """The decoder may raise in the call that goes beyond its capacity."""
+    rows: tuple[int, int] | None = None
+    """Rows of the request before a restart, and of the one behind it; None: all in both."""
 
     @property
     def batch_size(self) -> int:
@@ -63,12 +66,14 @@ class Case:
     def size(self) -> tuple[int, int, int, int]:
         """What shrinking makes smaller, in this order."""
         padded = 0 if self.lengths is None else 1
-        return len(self.ops), self.batch_size * self.n_tokens, padded, sum(map(sum, self.tokens))
+        mixed = padded + (self.rows is not None)
+        return len(self.ops), self.batch_size * self.n_tokens, mixed, sum(map(sum, self.tokens))
 
     def __str__(self) -> str:
         rows = " | ".join(" ".join(map(str, row)) for row in self.tokens)
         padding = "" if self.lengths is None else f", lengths {list(self.lengths)}"
-        return f"tokens {rows}{padding}; {', '.join(map(str, self.ops))}"
+        batch = "" if self.rows is None else f", rows {self.rows[0]} and then {self.rows[1]}"
+        return f"tokens {rows}{padding}{batch}; {', '.join(map(str, self.ops))}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +93,8 @@ class Observation:
 
     @property
     def errors(self) -> NDArray[np.float64]:
-        """(B, C), largest absolute difference; inf where a logit isn't finite."""
-        errors: NDArray[np.float64] = np.abs(self.logits - self.expected).max(axis=-1)
-        return np.where(np.isfinite(errors), errors, np.inf)
+        """(B, C), largest absolute difference; inf where one of the two isn't finite."""
+        return distance(self.logits, self.expected)
 
     @property
     def error(self) -> float:
@@ -118,6 +122,10 @@ class Result:
         """The first call that is off by more."""
         bad = (seen for seen in self.observations if not seen.error <= tolerance)
         return next(bad, None)
+
+    def without_logits(self) -> "Result":
+        """What is kept of a case that came out right: memory is dear."""
+        return replace(self, observations=())
 
     def wrong(self, tolerance: float) -> bool:
         """Whether anything at all is wrong."""
@@ -150,6 +158,7 @@ def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
 
     Raises:
         NotSupported: an operation isn't.
+        Refused: the first call is refused, which is as it may be.
         OutOfTime: the budget is used up.
     """
     subject.reset()
@@ -158,7 +167,11 @@ def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
         for index, op in enumerate(case.ops):
             runner.do(index, op)
     except Trouble as trouble:
-        said = "" if case.may_refuse and runner.is_beyond(op) else str(trouble)
+        by_step = isinstance(trouble, Raised) and trouble.name == "step"
+        refused = by_step and runner.may_refuse(op)
+        if refused and not runner.observations:
+            raise Refused(str(trouble)) from None
+        said = "" if refused else str(trouble)
         return Result(case, tuple(runner.observations), said, runner.ledger)
     if keep is not None:
         keep.append(runner.live.cache)
@@ -172,11 +185,11 @@ class _Runner:
         self.next_column = 0
         self.observations: list[Observation] = []
         self.ledger = ""
-        self.live = self._fresh(case.lengths)
+        self.live = self._fresh(case.lengths, request=0)
         self.other = self.live
 
-    def _fresh(self, lengths: tuple[int, ...] | None) -> _Live:
-        n_rows = self.case.batch_size
+    def _fresh(self, lengths: tuple[int, ...] | None, request: int) -> _Live:
+        n_rows = self.case.batch_size if self.case.rows is None else self.case.rows[request]
         return _Live(None, [[] for _ in range(n_rows)], [0] * n_rows, 0, lengths)
 
     def do(self, index: int, op: Op) -> None:
@@ -190,24 +203,27 @@ class _Runner:
         elif op.action == "switch":
             self.live, self.other = self.other, self.live
         elif op.action == "restart":
-            self.live, self.other = self._fresh(op.argument), self.live
+            self.live, self.other = self._fresh(op.argument, request=1), self.live
         elif op.action == "crop":
             self._crop(op.argument)
         else:
             self._reorder(op.argument)
         self._check_length(op)
 
-    def is_beyond(self, op: Op) -> bool:
-        """Whether a feed needs more slots than the cache has."""
+    def may_refuse(self, op: Op) -> bool:
+        """Whether a feed needs more slots than there are, in the cache or at all."""
         capacity = self.subject.capacity
-        fed = op.argument if op.action == "feed" else 0
-        return capacity is not None and self.live.slots + fed > capacity
+        if capacity is None or op.action not in TAKES_TOKENS:
+            return False
+        return op.argument > capacity or (
+            self.case.may_refuse and self.live.slots + op.argument > capacity
+        )
 
     def _feed(self, index: int, size: int, live: _Live) -> None:
         lengths = live.lengths if live.slots == 0 else None
-        chunk = np.array(
-            [row[self.next_column : self.next_column + size] for row in self.case.tokens], np.int64
-        )
+        columns = slice(self.next_column, self.next_column + size)
+        rows = self.case.tokens[: len(live.rows)]
+        chunk = np.array([row[columns] for row in rows], np.int64)
         self.next_column += size
         logits, live.cache = self.subject.step(chunk, live.cache, lengths)
         for row, new in enumerate(chunk.tolist()):
@@ -261,6 +277,8 @@ def smaller(case: Case) -> Iterator[Case]:
         yield from (_without_row(case, row) for row in range(case.batch_size))
     if case.lengths is not None:
         yield replace(case, lengths=None)
+    if case.rows is not None:
+        yield replace(case, rows=None)
     for index, op in enumerate(case.ops):
         if op.action not in (*TAKES_TOKENS, "crop"):
             continue
@@ -279,13 +297,19 @@ def smaller(case: Case) -> Iterator[Case]:
 
 
 def _without_row(case: Case, row: int) -> Case:
+    """The case with one row less; of two requests, in both."""
+
     def rest(items: tuple[Any, ...] | None) -> Any:
         return items and items[:row] + items[row + 1 :]
 
     ops = tuple(
         Op(op.action, rest(op.argument)) if op.action == "restart" else op for op in case.ops
     )
-    return replace(case, tokens=rest(case.tokens), ops=ops, lengths=rest(case.lengths))
+    rows = case.rows and (
+        case.rows[0] - (row < case.rows[0]),
+        case.rows[1] - (row < case.rows[1]),
+    )
+    return replace(case, tokens=rest(case.tokens), ops=ops, lengths=rest(case.lengths), rows=rows)
 
 
 def _trimmed(case: Case) -> Case:
@@ -326,6 +350,6 @@ def is_legal(case: Case) -> bool:
         elif max(op.argument) >= case.batch_size:
             return False
     lengths_fit = case.lengths is None or min(case.lengths) >= 1
-    return (
-        case.n_tokens > 0 and case.batch_size > 0 and lengths_fit and case.ops[0].action == "feed"
-    )
+    rows_fit = case.rows is None or min(case.rows) >= 1
+    fed = case.n_tokens > 0 and case.batch_size > 0 and case.ops[0].action == "feed"
+    return fed and lengths_fit and rows_fit

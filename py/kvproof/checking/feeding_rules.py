@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kvproof.checking.arrays import Logits
 from kvproof.checking.cases import Case, feeds, run
 from kvproof.checking.kinds import UNKNOWN
 from kvproof.checking.probes import Deviation, KeysValues
-from kvproof.checking.reference import LOSSY_SHARE
-from kvproof.checking.subject import Logits, Row
+from kvproof.checking.subject import Row
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
 
@@ -33,10 +33,9 @@ def feeding(facts: Facts, verdict: Verdict) -> None:
 def _lossy(facts: Facts, verdict: Verdict) -> None:
     """Nothing explains the error: beyond the share that rounding may have it's a mistake."""
     verdict.check = "TOL"
-    worst = max(facts.wrong.values(), key=lambda result: result.error)
-    scale = max((float(np.abs(seen.expected).max()) for seen in worst.observations), default=0)
+    worst = max(result.error for result in facts.wrong.values())
     odd = any(result.trouble or result.ledger for result in facts.wrong.values())
-    if worst.error <= LOSSY_SHARE * scale and not odd:
+    if worst <= facts.most and not odd:
         verdict.add(UNKNOWN, HINT)
         return
     verdict.add("QUANT-SCALE", STRONG, "a lossy cache is off by more than its rounding")
@@ -48,7 +47,7 @@ def _lossy(facts: Facts, verdict: Verdict) -> None:
 
 def _not_finite(facts: Facts, verdict: Verdict) -> None:
     seen = facts.smallest.first_bad(facts.tolerance)
-    if seen is None or np.isfinite(seen.logits).all():
+    if seen is None or np.isfinite(seen.errors).all():
         return
     if seen.first_slot == 0 and seen.logits.shape[1] == 1:
         why = "the very first token gives NaN: it has no key to look at, not even its own"

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from kvproof.checking.battery import IN_TURNS
+from kvproof.checking.arrays import distance
+from kvproof.checking.battery import IN_TURNS, OTHER_ROWS
 from kvproof.checking.cases import Observation, run
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
@@ -17,7 +18,7 @@ def batch(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
     if seen is None:
         return
-    if not np.isfinite(seen.logits).all():
+    if not np.isfinite(seen.errors).all():
         verdict.add("MASK-VALUE", LIKELY, "logits that aren't finite")
     n_new = seen.logits.shape[1]
     for row, history in enumerate(seen.histories):
@@ -37,7 +38,7 @@ def padding(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
     if seen is None:
         return
-    if not np.isfinite(seen.logits[seen.errors > facts.tolerance]).all():
+    if not np.isfinite(seen.errors).all():
         why = "rows with padding aren't finite: a row of scores that is all -inf"
         verdict.add("MASK-VALUE", STRONG, why)
         verdict.add("PAD-MASK", HINT)
@@ -74,7 +75,7 @@ def _future_leaks(facts: Facts) -> bool:
     )
     if not before.observations or not after.observations:
         return False
-    moved = np.abs(after.observations[0].logits - before.observations[0].logits).max(axis=-1)
+    moved = distance(after.observations[0].logits, before.observations[0].logits)
     pads = [0 if case.lengths is None else n_first - length for length in case.lengths or ()]
     return any(
         bool((moved[row, pad:last] > facts.probes.still).any()) for row, pad in enumerate(pads)
@@ -91,7 +92,7 @@ def _padding_moves(facts: Facts, seen: Observation) -> bool:
         for row, length in zip(case.tokens, case.lengths, strict=True)
     ]
     changed = run(facts.subject, replace(case, tokens=tuple(rows)))
-    moved = np.abs(_same_call(changed.observations, seen).logits - seen.logits).max(axis=-1)
+    moved = distance(_same_call(changed.observations, seen).logits, seen.logits)
     return bool((moved[seen.errors > facts.tolerance] > facts.probes.still).any())
 
 
@@ -109,10 +110,10 @@ def _unseen_token(facts: Facts, seen: Observation) -> tuple[int, int] | None:
             tokens = [list(tokens) for tokens in case.tokens]
             tokens[row][column] = facts.subject.another(tokens[row][column])
             other = (*history[:index], tokens[row][column], *history[index + 1 :])
-            alone = np.abs(facts.subject.recompute(other)[-1] - seen.expected[row, -1]).max()
+            alone = distance(facts.subject.recompute(other)[-1], seen.expected[row, -1])
             changed = run(facts.subject, replace(case, tokens=tuple(map(tuple, tokens))))
             call = _same_call(changed.observations, seen)
-            moved = np.abs(call.logits[row, -1] - seen.logits[row, -1]).max()
+            moved = distance(call.logits[row, -1], seen.logits[row, -1])
             if (alone > facts.probes.still) != (moved > facts.probes.still):
                 return int(row), index
     return None
@@ -260,6 +261,12 @@ def second_use(facts: Facts, verdict: Verdict) -> None:
         verdict.add("PAGE-MAP" if paged else "ALIAS", STRONG, why)
         verdict.add("ALIAS" if paged else "SLOT-STALE", LIKELY)
         verdict.add("POS-DRIFT", HINT)
+        return
+    if all(title in OTHER_ROWS for title in facts.wrong):
+        why = "a second request is wrong only if it has another number of rows"
+        verdict.add("SLOT-STALE", STRONG, f"{why}: memory of the first one is used again")
+        verdict.add("ALIAS", HINT)
+        verdict.add("REUSE-KEY", HINT)
         return
     unrelated = {"a second request: another text", "a second request: a shorter text"}
     if unrelated & set(facts.wrong):

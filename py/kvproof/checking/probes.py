@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvproof.checking import battery
+from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.report import Influence
-from kvproof.checking.subject import EPS, Logits, NotSupported, Row, Subject, Trouble
+from kvproof.checking.subject import EPS, NotSupported, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
 
@@ -51,7 +52,7 @@ class Probes:
 
     def same(self, one: Logits, other: Logits) -> bool:
         """Equal up to noise."""
-        return one.shape == other.shape and bool(np.abs(one - other).max() <= self.tolerance)
+        return one.shape == other.shape and bool((distance(one, other) <= self.tolerance).all())
 
     # ------------------------------------------------------------------ who sees whom
 
@@ -63,8 +64,7 @@ class Probes:
         after = self.feed(self.subject.changed(text, position), sizes)
         if before is None or after is None:
             return None
-        moved: NDArray[np.float64] = np.abs(after.logits - before.logits)[0].max(axis=-1)
-        return np.where(np.isfinite(moved), moved, np.inf)
+        return distance(after.logits[0], before.logits[0])
 
     def leaks(self, n_past: int, n_new: int) -> bool:
         """Whether the chunk's last token moves the logits of an earlier one."""
@@ -83,7 +83,7 @@ class Probes:
             if moved is None:
                 return None
             changed = self.subject.changed(text, position)
-            right = np.abs(self.subject.recompute(changed)[n_past:] - whole).max(axis=-1)
+            right = distance(self.subject.recompute(changed)[n_past:], whole)
             seen[:, position] = moved > self.still
             expected[:, position] = right > self.still
         rows = [tuple(tuple(row) for row in array.tolist()) for array in (seen, expected)]
@@ -142,7 +142,7 @@ class Probes:
         same whatever the weights.
         """
         whole = self.subject.recompute((self.text[0],) * self.n)
-        return bool(np.abs(whole - whole[0]).max() <= self.tolerance)
+        return bool((distance(whole, whole[:1]) <= self.tolerance).all())
 
     def one_token_repeated(self, sizes: Sequence[int]) -> Observation | None:
         """Feed it in chunks."""
@@ -286,9 +286,9 @@ def _bad_slots(one: Logits, two: Logits, n: int, subject: Subject) -> tuple[int,
     if one.shape[:2] != two.shape[:2] or one.shape[3] != two.shape[3]:
         return tuple(range(n))
     last = slice(-n, None) if n else slice(0)
-    apart = np.abs(one[:, :, last] - two[:, :, last]).max(axis=(0, 1, 3))
+    apart = distance(one[:, :, last], two[:, :, last]).max(axis=(0, 1))
     return tuple(int(slot) for slot in np.flatnonzero(~(apart <= _kv_tolerance(two, subject))))
 
 
 def _close(one: Logits, two: Logits, subject: Subject) -> bool:
-    return bool(np.abs(one - two).max() <= _kv_tolerance(two, subject))
+    return bool((distance(one, two) <= _kv_tolerance(two, subject)).all())

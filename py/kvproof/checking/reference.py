@@ -13,10 +13,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
 from kvproof.checking.report import Finding
-from kvproof.checking.subject import EPS, Logits, Row, Subject, Trouble
+from kvproof.checking.subject import (
+    EPS,
+    NotSupported,
+    Row,
+    Subject,
+    Trouble,
+    odd_logits,
+)
 
 FAULT_UNITS = 100
 """A difference of so many units of rounding is no noise any more."""
@@ -32,6 +40,9 @@ HIDING_FACTOR = 3
 """A right cache may well be off by so many times the noise; what may not be is hidden by it."""
 ROUNDING_SHARE = 0.02
 """Of the largest logit: more is no rounding that nobody declared."""
+HUGE = 16
+"""A logit of so many times what tokens and positions move at all says nothing, such as a mask of
+-1e9 over IDs that are never given: its rounding would hide a mistake in all others."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,10 @@ class Reference:
     notes: tuple[str, ...]
     most: float = 0.0
     """What no tolerance may exceed: a share of the largest logit."""
+    rows: bool = True
+    """Batches were looked at."""
+    shows_nothing: bool = False
+    """The logits depend on nothing, so no cache can be told from another."""
 
 
 def judge(subject: Subject, rng: np.random.Generator) -> Reference:
@@ -59,14 +74,21 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     n = min(SHORTEST, subject.longest)
     rows = texts(subject, rng, 3, n)
     whole = subject.full(np.array(rows[:1]))[0]
-    if not np.isfinite(whole).all():
-        return Reference(
-            _fault("LOG", "full returns logits that aren't finite", rows[:1]), 0, 0, 0, ()
-        )
-    scale = max(float(np.abs(whole).max()), 1e-30)
-    most = LOSSY_SHARE * scale
+    if odd_logits(whole):
+        sentence = f"full returns logits that aren't finite: {odd_logits(whole)}"
+        return Reference(_fault("LOG", sentence, rows[:1]), 0, 0, 0, ())
+    returned = whole
+    scale, signal, notes = _weigh_columns(subject, whole)
+    if n > 1 and subject.vocab_size > 1 and signal == 0:
+        notes.append("full gives all tokens of a text the same logits: no mistake shows in them")
+        return Reference(None, 0, 0, 0, tuple(notes), shows_nothing=True)
+    whole = subject.recompute(rows[0])
+    most = LOSSY_SHARE * min(scale, signal or scale)
     answers = [*_questions(subject, rows, whole)]
-    notes = list(_precision(subject, whole, answers, scale))
+    has_rows = any(answer.check == "ROW" for answer in answers)
+    if not has_rows:
+        notes.append("full takes one row at a time: it raises NotImplementedError for more")
+    notes += _precision(subject, returned, answers, scale)
     unit = EPS[subject.dtype] * scale
     noise = 0.0
     for answer in answers:
@@ -75,9 +97,9 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
         noise = max(noise, answer.difference)
     if HIDING_FACTOR * noise > most:
         worst = max(answers, key=lambda answer: answer.difference)
-        return Reference(_hidden(worst, scale), noise, 0, 0, tuple(notes))
+        return Reference(_too_noisy(worst, scale), noise, 0, 0, tuple(notes))
     tolerance = min(max(NOISE_FACTOR * noise, LEAST_UNITS * unit), most)
-    blind, hints = _blind_spot(subject, rows[0], tolerance)
+    blind, hints = _blind_spot(subject, rows, tolerance)
     if blind is not None:
         return Reference(blind, noise, tolerance, tolerance, tuple(notes))
     notes += [*hints, *_contrast(subject, rows[0], tolerance)]
@@ -95,12 +117,41 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
             notes.append(_declared_noise(subject.noise, budget, scale))
             budget = min(subject.noise, budget)
         tolerance = max(tolerance, budget)
-    return Reference(None, noise, tolerance, still, tuple(notes), most)
+    return Reference(None, noise, tolerance, still, tuple(notes), most, has_rows)
+
+
+def _weigh_columns(subject: Subject, whole: Logits) -> tuple[float, float, list[str]]:
+    """Have the IDs with huge logits count for less; (largest logit, largest movement, notes).
+
+    What a logit is worth is how far it moves over the positions of a text.  Logits that are
+    ``HUGE`` times as large as the largest movement are taken relative to the first one of their ID,
+    in units in which they are no larger.
+    """
+    finite = np.where(np.isfinite(whole), whole, 0.0)
+    top = np.abs(finite).max(axis=0)
+    ends = [np.where(np.isfinite(whole), whole, end) for end in (-np.inf, np.inf)]
+    moves = np.maximum(ends[0].max(axis=0) - ends[1].min(axis=0), 0.0)
+    signal = float(moves.max())
+    huge = top > HUGE * signal
+    if signal == 0 or not huge.any():
+        return max(float(top.max()), 1e-30), signal, []
+    weight = np.where(huge, top / (HUGE * signal), 1.0)
+    subject.weigh_columns(np.where(huge, finite[0], 0.0), weight)
+    scale = float((top / weight)[moves > 0].max())
+    example = int(np.flatnonzero(huge)[0])
+    note = (
+        f"{int(huge.sum())} of {len(huge)} token IDs have logits so large, {top[example]:.3g} for ID "
+        f"{example}, that their rounding would hide the others: they count for less"
+    )
+    return scale, signal, [note]
 
 
 def _median_error(subject: Subject, text: Row) -> float:
-    """Of a cache that is fed one by one."""
-    result = run(subject, Case((text,), feeds([1] * len(text))))
+    """Of a cache that is fed one by one; 0 where it can't be."""
+    try:
+        result = run(subject, Case((text,), feeds([1] * len(text))))
+    except NotSupported:
+        return 0.0
     return float(np.median([seen.error for seen in result.observations] or [np.inf]))
 
 
@@ -132,15 +183,14 @@ class _Answer:
 
     @property
     def difference(self) -> float:
-        largest = float(self.moved.max(initial=0.0))
-        return largest if np.isfinite(largest) else np.inf
+        return float(self.moved.max(initial=0.0))
 
     def fault(self) -> Finding:
         sentence = f"{self.sentence} (a difference of {self.difference:.3g})"
         return _fault(self.check, sentence, self.text, self.kind)
 
 
-def _hidden(worst: _Answer, scale: float) -> Finding:
+def _too_noisy(worst: _Answer, scale: float) -> Finding:
     sentence = (
         f"the noise of full hides what a cache gets wrong: {worst.difference:.3g}, and the largest "
         f"logit is {scale:.3g}; check the same code in float32"
@@ -154,22 +204,25 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
     n = len(rows[0])
     again = subject.full(np.array(one))[0]
     sentence = "full gives other logits when it is asked again"
-    yield _Answer("REP", sentence, "UNKNOWN", _apart(again, whole), one)
+    yield _Answer("REP", sentence, "UNKNOWN", distance(again, whole), one)
     for position in {n - 1, n // 2}:
         changed = np.array([subject.changed(rows[0], position)])
-        moved = _apart(subject.full(changed)[0, :position], whole[:position])
+        moved = distance(subject.full(changed)[0, :position], whole[:position])
         sentence = f"full isn't causal: another token at position {position} moves earlier logits"
         yield _Answer("CAU", sentence, "MASK-SKIPPED", moved, one)
     for end in range(1, n):
         prefix = subject.full(np.array([rows[0][:end]]))[0]
         sentence = f"full isn't prefix-stable: the first {end} tokens alone give other logits"
-        yield _Answer("PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), one)
-    batch = subject.full(np.array(rows))
+        yield _Answer("PFX", sentence, "ROPE-LEN", distance(prefix, whole[:end]), one)
+    yield from _long_prefixes(subject)
+    try:
+        batch = subject.full(np.array(rows))
+    except NotSupported:
+        return
     for row, text in enumerate(rows):
         alone = whole if row == 0 else subject.full(np.array([text]))[0]
         sentence = f"full gives row {row} of a batch other logits than the row alone"
-        yield _Answer("ROW", sentence, "UNKNOWN", _apart(batch[row], alone), rows)
-    yield from _long_prefixes(subject)
+        yield _Answer("ROW", sentence, "UNKNOWN", distance(batch[row], alone), rows)
 
 
 def _precision(
@@ -195,7 +248,7 @@ def _stored_precision(whole: Logits) -> str | None:
 
     Whole numbers don't: the smaller they are, the fewer bits they need.
     """
-    logits = whole[whole != 0]
+    logits = whole[np.isfinite(whole) & (whole != 0)]
     small = np.abs(logits) <= np.median(np.abs(logits)) if logits.size else logits
     for name, eps in reversed(EPS.items()):
         digits = np.frexp(logits)[0] * (2 / eps)
@@ -228,28 +281,24 @@ def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) ->
 
 
 def _blind_spot(
-    subject: Subject, text: Row, tolerance: float
+    subject: Subject, texts: tuple[Row, ...], tolerance: float
 ) -> tuple[Finding | None, tuple[str, ...]]:
     """Tokens that don't move a later position at all, where others do as far back.
 
-    What a mask hides moves nothing, to the last bit; what is only weak moves something, or others
-    at that distance are weak as well.  Attention in chunks or blocks hides a token from those that
-    come in another block; two neighbours that nobody sees are a mistake.
+    What a mask hides moves nothing, to the last bit and in any text; what is only weak, or not
+    chosen by an attention that is sparse, moves something in some text.  Attention in chunks or
+    blocks hides a token from those that come in another block; two neighbours that nobody sees are
+    a mistake.
     """
     if subject.window is not None:
         return None, ()
+    text = texts[0]
     n = len(text)
-    whole = subject.recompute(text)
-    moved = np.zeros((n, n))  # (token, row)
-    for token in range(n):
-        changed = subject.recompute(subject.changed(text, token))
-        moved[token] = np.abs(changed - whole).max(axis=-1)
-    hidden = np.zeros((n, n), bool)
-    for token, row in np.argwhere(np.triu(moved == 0, k=1)):
-        others = np.median(np.diagonal(moved, row - token))
-        hidden[token, row] = others > CLEAR * tolerance and moved[token, token] > 0
-    if not hidden.any():
-        return None, ()
+    hidden = np.ones((n, n), bool)  # (token, row)
+    for one in texts:
+        hidden &= _hidden(subject, one, tolerance)
+        if not hidden.any():
+            return None, ()
     unseen = [hidden[token, token + 1 :].all() for token in range(n - 1)]
     for token, pair in enumerate(pairwise(unseen)):
         if all(pair):
@@ -260,6 +309,19 @@ def _blind_spot(
         f"full doesn't let position {row} see token {token}, and others see as far: right for "
         "attention in chunks or blocks, a wrong mask otherwise",
     )
+
+
+def _hidden(subject: Subject, text: Row, tolerance: float) -> NDArray[np.bool_]:
+    """(T, T): a token, changed, doesn't move a later row at all, and others as far back do."""
+    n = len(text)
+    whole = subject.recompute(text)
+    changed = [subject.recompute(subject.changed(text, token)) for token in range(n)]
+    moved = np.array([distance(other, whole) for other in changed])
+    hidden = np.zeros((n, n), bool)
+    for token, row in np.argwhere(np.triu(moved == 0, k=1)):
+        others = np.median(np.diagonal(moved, row - token))
+        hidden[token, row] = others > CLEAR * tolerance and moved[token, token] > 0
+    return hidden
 
 
 def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
@@ -274,17 +336,11 @@ def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
         sentence = (
             f"full isn't prefix-stable: the first {end} of {longest} tokens give other logits"
         )
-        yield _Answer("PFX", sentence, "ROPE-LEN", _apart(prefix, whole[:end]), text)
-
-
-def _apart(one: Logits, other: Logits) -> NDArray[np.float64]:
-    """(T,), the largest difference at each position; inf where one isn't finite."""
-    difference: NDArray[np.float64] = np.abs(one - other).max(axis=-1)
-    return np.where(np.isfinite(difference), difference, np.inf)
+        yield _Answer("PFX", sentence, "ROPE-LEN", distance(prefix, whole[:end]), text)
 
 
 SEE = {
-    "LOG": ("print(np.isfinite(whole).all())",),
+    "LOG": ("print(whole)",),
     "REP": ("print(np.abs(np.asarray(decoder.full(tokens)) - whole).max())  # should be 0",),
     "ROW": (
         "for row, text in enumerate(tokens):  # all of these should be rounding",
@@ -325,7 +381,7 @@ def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:
         return
     whole = subject.recompute(text)[-1]
     swapped = subject.recompute((text[1], text[0], *text[2:]))[-1]
-    effect = float(np.abs(swapped - whole).max())
+    effect = float(distance(swapped, whole))
     if effect < CLEAR * tolerance:
         yield (
             f"two swapped tokens move the last logits by {effect:.1e} only, and {tolerance:.1e} is "

@@ -191,16 +191,18 @@ def snippet(case: Case, seen: Observation | None, tolerance: float) -> str:
     lines = ["import numpy as np", f"tokens = np.array({[list(row) for row in case.tokens]})"]
     lines.append("cache = None")
     start = 0
+    rows = ":" if case.rows is None else f":{case.rows[0]}"
     lengths = case.lengths
     for op in ops:
         if op.action in TAKES_TOKENS:
-            chunk = f"tokens[:, {start}:{start + op.argument}]"
+            chunk = f"tokens[{rows}, {start}:{start + op.argument}]"
             start += op.argument
             extra = "" if lengths is None else f", lengths=np.array({list(lengths)})"
             lengths = None
             lines += _call(op.action, op.argument, chunk, extra)
         elif op.action == "restart":
             lengths = op.argument
+            rows = ":" if case.rows is None else f":{case.rows[1]}"
             lines.append("branch, cache = cache, None  # a second request on the same object")
         elif op.action == "switch":
             lines.append("cache, branch = branch, cache")

@@ -4,12 +4,13 @@ import math
 import operator
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Logits = NDArray[np.float64]
+from kvproof.checking.arrays import Logits, distance, message, shown, to_array, what
+
 Row = tuple[int, ...]
 """The token IDs of one sequence."""
 
@@ -35,12 +36,31 @@ class Trouble(Exception):
     """The decoder did something that leaves nothing to compare; the message says what."""
 
 
+class Raised(Trouble):
+    """The decoder raised something."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(f"{name} raised {type(error).__name__}: {message(error)}")
+        self.name, self.error = name, error
+
+    @property
+    def is_refusal(self) -> bool:
+        """It is what a decoder raises that won't do what it was asked for."""
+        return isinstance(self.error, (ValueError, RuntimeError))
+
+
 class NotSupported(Exception):
     """The decoder raised ``NotImplementedError``: not a fault."""
 
 
 class Refused(Exception):
     """The decoder may refuse this, and did: not a fault."""
+
+
+MEMORY = 2**27
+"""Bytes of recomputed logits that are kept; then they are forgotten, all at once."""
+MOST_TOKENS = 2**31 - 1
+"""IDs beyond are never asked for."""
 
 
 class OutOfTime(BaseException):  # not an Exception: the decoder must not catch it
@@ -60,6 +80,8 @@ class Subject:
         self._decoder = decoder
         self._deadline = deadline
         self._memo: dict[Row, Logits] = {}
+        self._memo_bytes = 0
+        self._centre, self._weight = np.zeros(1), np.ones(1)
         self.n_calls = 0
         self.calling = ""
         self.since = time.monotonic()
@@ -70,15 +92,19 @@ class Subject:
         for name in ("full", "step"):
             if not callable(self._member(name)):
                 raise Trouble(f"it has no method {name}()")
-        for name in UNLOCKS:
-            self._member(name)  # a property that raises does so now
+        # Asked once: a property may raise, now or later.
+        self._offered = {
+            name
+            for name in UNLOCKS
+            if (member := self._member(name)) is not None and member is not False
+        }
         self.vocab_size = self._size("vocab_size")
         self.max_length = self._size("max_length")
         self.window = self._optional_size("window")
         self.block_size = self._optional_size("block_size")
         self.capacity = self._optional_size("capacity")
-        self.keeps_old = bool(self._member("keeps_old"))
-        self.quantized = bool(self._member("quantized"))
+        self.keeps_old = self._flag("keeps_old")
+        self.quantized = self._flag("quantized")
         self.noise = self._noise()
 
     @property
@@ -95,8 +121,15 @@ class Subject:
 
     def has(self, name: str) -> bool:
         """Whether an optional member is there, and hasn't turned out to be unsupported."""
-        member = self._member(name)
-        return name not in self.unsupported and member is not None and member is not False
+        return name in self._offered and name not in self.unsupported
+
+    def weigh_columns(self, centre: Logits, weight: Logits) -> None:
+        """From now on the logits of each token ID, (V,), are centred and divided by a weight.
+
+        For IDs whose logits are so large that the rounding of them would hide all others.
+        """
+        self._centre, self._weight = centre, weight
+        self._memo.clear()
 
     def full(self, tokens: NDArray[np.int64], lengths: Sequence[int] | None = None) -> Logits:
         """``full`` of a batch (B, T), checked: (B, T, V)."""
@@ -110,13 +143,24 @@ class Subject:
         extra = {} if lengths is None else {"lengths": np.array(lengths)}
         answer = self._with_tokens("step", tokens, extra, cache)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise Trouble(f"step returned {_what(answer)} instead of (logits, cache)")
+            raise Trouble(f"step returned {what(answer)} instead of (logits, cache)")
         return self._logits("step", answer[0], tokens.shape), answer[1]
 
     def recompute(self, row: Row) -> Logits:
-        """What ``full`` says of one sequence alone, (T, V); asked once for each."""
+        """What ``full`` says of one sequence alone, (T, V); asked once for each, or rarely more.
+
+        Raises:
+            Trouble: it isn't finite, which it was for other texts.
+        """
         if row not in self._memo:
-            self._memo[row] = self.full(np.array([row], np.int64))[0]
+            logits = self.full(np.array([row], np.int64))[0]
+            if odd_logits(logits):
+                raise Trouble(f"full returns {odd_logits(logits)} for tokens {list(row)}")
+            if self._memo_bytes > MEMORY:
+                self._memo.clear()
+                self._memo_bytes = 0
+            self._memo[row] = logits
+            self._memo_bytes += logits.nbytes
         return self._memo[row]
 
     def another(self, token: int) -> int:
@@ -131,13 +175,11 @@ class Subject:
         """How far another implementation's logits of a text are from ``full``'s."""
         tokens = np.array([row], np.int64)
         try:
-            logits = self._logits("gold", gold(tokens), tokens.shape)
-        except Trouble:
-            raise
+            answer = gold(tokens)
         except (Exception, SystemExit) as error:
-            _raised("gold", error)
-        difference = float(np.abs(logits[0] - self.recompute(row)).max())
-        return difference if np.isfinite(difference) else np.inf
+            raise Raised("gold", error) from error
+        logits = self._logits("gold", answer, tokens.shape)
+        return float(distance(logits[0], self.recompute(row)).max())
 
     def kv_heads(self) -> int | None:
         """Heads of keys and values, where they can be seen."""
@@ -155,17 +197,24 @@ class Subject:
         try:
             return operator.index(counted)
         except TypeError:
-            raise Trouble(f"length() must return an integer, got {counted!r}") from None
+            raise Trouble(f"length() must return an integer, got {shown(counted)}") from None
 
     def keys_values(self, cache: Any) -> list[tuple[Logits, Logits]]:
-        """(K, V) of each layer, (B, H, T, D)."""
+        """(K, V) of each layer, (B, H, T, D); the two may differ in D."""
         pairs = self._call("keys_values", cache)
         try:
-            found = [(_array(keys)[0], _array(values)[0]) for keys, values in pairs]
-        except (TypeError, ValueError) as error:
-            raise Trouble(f"keys_values must return (K, V) of each layer: {error}") from None
-        if not found or any(array.ndim != 4 for pair in found for array in pair):
+            found = [(to_array(keys)[0], to_array(values)[0]) for keys, values in pairs]
+        except Exception as error:
+            why = message(error)
+            raise Trouble(f"keys_values must return (K, V) of each layer: {why}") from None
+        if not found or any(array.ndim != 4 or not array.size for pair in found for array in pair):
             raise Trouble("keys_values must return arrays (B, H, T, D) for each layer")
+        for layer, (keys, values) in enumerate(found):
+            if keys.shape[:3] != values.shape[:3]:
+                raise Trouble(
+                    f"keys_values must return K and V of one shape, but for D; in layer {layer} "
+                    f"they are {keys.shape} and {values.shape}"
+                )
         return found
 
     def crop(self, cache: Any, length: int, may_refuse: bool = False) -> Any:
@@ -177,17 +226,16 @@ class Subject:
         """
         try:
             return self._call("crop", cache, length)
-        except Trouble as trouble:
-            if not may_refuse or not isinstance(trouble.__context__, (ValueError, RuntimeError)):
+        except Raised as raised:
+            if not may_refuse or not raised.is_refusal:
                 raise
-            raise Refused(str(trouble)) from None
+            raise Refused(str(raised)) from None
 
     def refuses_crop(self, cache: Any, length: int) -> bool:
         """Whether cropping raises, as it must beyond the length."""
-        self._check_time()
         try:
-            self._decoder.crop(cache, length)
-        except Exception:
+            self._call("crop", cache, length)
+        except Raised:
             return True
         return False
 
@@ -202,7 +250,10 @@ class Subject:
     def reset(self) -> None:
         """Back to the first state, where the decoder can do that."""
         if self.has("reset"):
-            self._call("reset")
+            try:
+                self._call("reset")
+            except NotSupported:
+                self.unsupported.add("reset")
 
     def _with_tokens(
         self, name: str, tokens: NDArray[np.int64], extra: dict[str, Any], *more: Any
@@ -228,7 +279,7 @@ class Subject:
         except (OutOfTime, Trouble):
             raise
         except (Exception, SystemExit) as error:
-            _raised(name, error)
+            raise Raised(name, error) from error
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
@@ -237,9 +288,11 @@ class Subject:
     def _logits(self, name: str, value: Any, shape: tuple[int, ...]) -> Logits:
         wanted = (*shape, self.vocab_size)
         try:
-            logits, dtype = _array(value)
-        except (TypeError, ValueError):
-            raise Trouble(f"{name} returned {_what(value)} instead of logits {wanted}") from None
+            logits, dtype = to_array(value)
+        except Exception as error:
+            raise Trouble(
+                f"{name} returned {what(value)} instead of logits {wanted}: {message(error)}"
+            ) from None
         if logits.shape != wanted:
             raise Trouble(
                 f"{name} returned logits {logits.shape} for tokens {shape}; "
@@ -247,7 +300,7 @@ class Subject:
             )
         if EPS.get(dtype, 0.0) > EPS[self.dtype]:
             self.dtype = dtype
-        return logits
+        return (logits - self._centre) / self._weight
 
     def _size(self, name: str) -> int:
         value = self._optional_size(name)
@@ -264,15 +317,22 @@ class Subject:
         except TypeError:
             size = 0
         if isinstance(value, bool) or size < 1:
-            raise Trouble(f"{name} must be a positive integer, got {value!r}")
-        return size
+            raise Trouble(f"{name} must be a positive integer, got {shown(value)}")
+        return min(size, MOST_TOKENS)
+
+    def _flag(self, name: str) -> bool:
+        value = self._member(name)
+        try:
+            return bool(value)
+        except Exception:
+            raise Trouble(f"{name} must be True or False, got {shown(value)}") from None
 
     def _noise(self) -> float | None:
         value = self._member("noise")
         if value is None:
             return None
         if not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise Trouble(f"noise must be a positive number, got {value!r}")
+            raise Trouble(f"noise must be a positive number, got {shown(value)}")
         return float(value)
 
     def _declared_dtype(self) -> str | None:
@@ -286,29 +346,21 @@ class Subject:
         """An attribute, None where there is none; a property may raise."""
         try:
             return getattr(self._decoder, name, None)
+        except NotImplementedError:
+            return None
         except (Exception, SystemExit) as error:
-            _raised(name, error)
+            raise Raised(name, error) from error
 
 
-def _raised(name: str, error: BaseException) -> NoReturn:
-    text = str(error).strip().splitlines()
-    raise Trouble(f"{name} raised {type(error).__name__}: {text[0] if text else 'no message'}")
+def odd_logits(logits: Logits) -> str:
+    """What no logits may be, in words; "" if there is nothing of it.
 
-
-def _array(value: Any) -> tuple[Logits, str]:
-    """Any array as float64, and the name of its own dtype.  Tensors needn't be on the CPU."""
-    for method in ("detach", "cpu"):
-        convert: Callable[[], Any] | None = getattr(value, method, None)
-        value = convert() if callable(convert) else value
-    dtype = str(getattr(value, "dtype", "float64")).rpartition(".")[2]
-    if dtype == "bfloat16" and callable(getattr(value, "float", None)):
-        value = value.float()  # NumPy has no such type
-    array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind in "USMmcb":
-        raise TypeError
-    return array.astype(np.float64), dtype
-
-
-def _what(value: Any) -> str:
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ + ("" if shape is None else f" {tuple(shape)}")
+    -inf is legal, for IDs that a model never gives, as long as a row has others.
+    """
+    if np.isnan(logits).any():
+        return "NaN"
+    if np.isposinf(logits).any():
+        return "logits of +inf"
+    if np.isneginf(logits).all(axis=-1).any():
+        return "rows of nothing but -inf"
+    return ""

@@ -25,6 +25,8 @@ class Facts:
     """The simplest that failed, with a random text."""
     smallest: Result
     """What shrinking made of it."""
+    most: float
+    """What not even a lossy cache may be off by."""
 
     @property
     def subject(self) -> Subject:

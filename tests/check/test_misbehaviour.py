@@ -1,0 +1,345 @@
+"""Decoders that refuse, raise late, or give odd things: a sentence each, never a traceback."""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.check.decoders import CONFIG, Plain
+
+from kvproof import check, new_cache
+from kvproof.checking import battery
+from kvproof.checking.subject import MEMORY, Subject
+
+
+class Cropped(Plain):
+    def crop(self, cache: Any, length: int) -> Any:
+        return cache.crop(length)
+
+
+def evidence(report: Any) -> str:
+    return "\n".join(line for finding in report.findings for line in finding.evidence)
+
+
+def not_checked(report: Any) -> str:
+    return "\n".join(report.not_checked)
+
+
+# --- NotImplementedError, wherever it comes -----------------------------------------------------
+
+
+def test_a_decoder_of_one_row_is_not_condemned() -> None:
+    class OneRow(Plain):
+        def full(self, tokens: Any) -> Any:
+            if len(tokens) > 1:
+                raise NotImplementedError
+            return super().full(tokens)
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            if len(tokens) > 1:
+                raise NotImplementedError
+            return super().step(tokens, cache)
+
+    report = check(OneRow())
+    assert report.ok, str(report)
+    assert "full: deterministic, causal, prefix-stable" in report.checked
+    assert "three rows, one by one: step raises NotImplementedError" in not_checked(report)
+
+
+@pytest.mark.parametrize("members", [{}, {"quantized": True}, {"keys_values": lambda c: []}])
+def test_a_step_that_takes_no_short_first_chunk_is_not_condemned(members: dict[str, Any]) -> None:
+    class LongPrompts(Cropped):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            if cache is None and tokens.shape[1] < 4:
+                raise NotImplementedError
+            return super().step(tokens, cache)
+
+    decoder = LongPrompts()
+    for name, value in members.items():
+        setattr(decoder, name, value)
+    report = check(decoder)
+    assert report.ok, str(report)
+    assert "one by one: step raises NotImplementedError" in not_checked(report)
+    assert "crop beyond the end: step raises NotImplementedError" in not_checked(report)
+
+
+@pytest.mark.parametrize("member", ["crop", "window", "keys_values", "reset", "noise"])
+def test_a_property_that_is_not_implemented_is_as_if_absent(member: str) -> None:
+    def absent(decoder: Plain) -> None:
+        raise NotImplementedError
+
+    assert check(type("Odd", (Plain,), {member: property(absent)})()).ok
+
+
+def test_a_reset_that_is_not_implemented_is_as_if_absent() -> None:
+    class NoReset(Plain):
+        def reset(self) -> None:
+            raise NotImplementedError
+
+    report = check(NoReset())
+    assert report.ok
+    assert "reset: telling a first request from a second one" in not_checked(report)
+
+
+# --- What isn't as it should be -----------------------------------------------------------------
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Shapeless:
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("no shape")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def raises(error: BaseException) -> Any:
+    def call(*_: Any) -> Any:
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "says"),
+    [
+        ("step", raises(Unprintable()), "step raised Unprintable: no message"),
+        ("step", lambda *_: Shapeless(), "step returned Shapeless instead of (logits, cache)"),
+        ("full", lambda *_: Shapeless(), "full returned Shapeless instead of logits"),
+        ("full", lambda *_: [[1], [1, 2]], "full returned list instead of logits"),
+        ("length", lambda *_: Shapeless(), "length() must return an integer, got a Shapeless"),
+        ("window", Shapeless(), "window must be a positive integer, got a Shapeless"),
+        ("vocab_size", 2**70, "full raised ValueError: token ID"),
+        ("quantized", np.ones(2), "quantized must be True or False, got array([1., 1.])"),
+        ("noise", Shapeless(), "noise must be a positive number, got a Shapeless"),
+    ],
+)
+def test_odd_values_get_a_sentence(member: str, value: Any, says: str) -> None:
+    decoder = Plain()
+    setattr(decoder, member, value)
+    assert says in evidence(check(decoder))
+
+
+def test_a_conversion_that_fails_is_named() -> None:
+    class Tensor:
+        shape = (1, 1, 11)
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("on another device")
+
+    decoder = Plain()
+    decoder.full = lambda tokens: Tensor()  # type: ignore[method-assign]
+    assert "full returned Tensor (1, 1, 11) instead of logits" in evidence(check(decoder))
+    assert "on another device" in evidence(check(decoder))
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((1, 2, 3, 4), (1, 2, 2, 4)), ((1, 0, 3, 4), (1, 0, 3, 4)), ((1, 2, 3, 4), (1, 1, 3, 4))],
+)
+def test_keys_and_values_that_do_not_fit_are_a_note(shapes: Any) -> None:
+    class Odd(Plain):
+        def keys_values(self, cache: Any) -> Any:
+            return [tuple(np.ones(shape) for shape in shapes)] * 2
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, cache = super().step(tokens, cache)
+            return logits + self.off, cache
+
+        off = 0.0
+
+    report = check(Odd())
+    assert report.ok
+    assert any(note.startswith("keys_values must return") for note in report.notes)
+    wrong = Odd()
+    wrong.off = 1.0
+    assert check(wrong).findings
+
+
+def test_a_property_that_begins_to_raise_breaks_nothing() -> None:
+    class Fickle(Plain):
+        asked = 0
+
+        @property
+        def window(self) -> None:
+            self.asked += 1
+            if self.asked > 2:
+                raise RuntimeError("no more")
+
+    assert check(Fickle()).ok
+
+
+@pytest.mark.parametrize("how", ["error", "raise"])
+def test_warnings_as_errors_break_nothing(how: str) -> None:
+    class Infinite(Plain):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, cache = super().step(tokens, cache)
+            return logits * np.float64(np.inf), cache
+
+    with warnings.catch_warnings(), np.errstate(all="raise" if how == "raise" else "warn"):
+        warnings.simplefilter("error")
+        assert check(Plain()).ok
+        report = check(Infinite())
+    assert report.findings[0].max_abs_error == np.inf
+
+
+def test_a_full_that_gives_nan_later_is_blamed_itself() -> None:
+    class Later(Plain):
+        calls = 0
+
+        def full(self, tokens: Any) -> Any:
+            self.calls += 1
+            logits = super().full(tokens)
+            return logits * np.nan if self.calls == 80 else logits
+
+    assert "full returns NaN for tokens" in evidence(check(Later()))
+
+
+# --- Crop ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_cropping_beyond_the_end_of_a_short_cache(n: int) -> None:
+    class Short(Cropped):
+        max_length = n
+
+    class Lax(Short):
+        def crop(self, cache: Any, length: int) -> Any:
+            return cache.crop(min(length, cache.length))
+
+    assert check(Short()).ok
+    finding = check(Lax()).findings[0]
+    assert finding.evidence == (f"crop(cache, {n + 2}) of a cache with {n} tokens does not raise",)
+
+
+def test_a_crop_that_leaves_the_program_is_a_refusal() -> None:
+    class Leaves(Cropped):
+        def crop(self, cache: Any, length: int) -> Any:
+            if length > cache.length:
+                raise SystemExit("bye")
+            return super().crop(cache, length)
+
+    assert check(Leaves()).ok
+
+
+def test_a_crop_beyond_the_end_that_hangs_is_named() -> None:
+    class Hangs(Cropped):
+        max_length = 4  # so that there is little to do before
+
+        def crop(self, cache: Any, length: int) -> Any:
+            if length > cache.length:
+                time.sleep(60)
+            return super().crop(cache, length)
+
+    report = check(Hangs(), budget_s=2.0)
+    assert "crop didn't come back within the budget of 2 s" in evidence(report)
+
+
+# --- Sizes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [float("inf"), 1e20])
+def test_a_budget_without_end_is_one(budget: float) -> None:
+    assert check(Plain(), budget_s=budget).ok
+
+
+@pytest.mark.parametrize("budget", ["30", None, [1]])
+def test_a_budget_that_is_no_number_is_refused(budget: Any) -> None:
+    with pytest.raises(ValueError, match="budget_s must be more than 0 seconds, got"):
+        check(Plain(), budget_s=budget)
+
+
+def test_a_ring_that_takes_no_chunk_longer_than_itself_is_right() -> None:
+    from kvproof.zoo.right import RightDecoder
+    from kvproof.zoo.windows import WINDOWED
+
+    class Ring(RightDecoder):
+        config, storage = WINDOWED, "rolling"
+        capacity = WINDOWED.window
+
+        def step(self, tokens: Any, cache: Any = None, lengths: Any = None) -> Any:
+            if np.shape(tokens)[1] > self.capacity:
+                raise ValueError(f"no more than {self.capacity} tokens at a time")
+            return super().step(tokens, cache, lengths)
+
+    report = check(Ring())
+    assert report.ok, str(report)
+    assert "no more than 4 tokens at a time" in not_checked(report)
+
+
+def test_recomputed_texts_do_not_fill_the_memory() -> None:
+    class Large(Plain):
+        vocab_size = 2**17
+
+        def full(self, tokens: Any) -> Any:
+            return np.broadcast_to(np.array(tokens, float)[..., None], (*tokens.shape, 2**17))
+
+    subject = Subject(Large(), np.inf)
+    for token in range(300):
+        subject.recompute((token,))
+    assert sum(logits.nbytes for logits in subject._memo.values()) <= MEMORY + 2**20
+
+
+def test_a_huge_window_asks_for_no_endless_text() -> None:
+    class Wide(Plain):
+        window = 1000
+        max_length = 100_000
+
+    assert battery.text_length(Subject(Wide(), np.inf)) == 1000 + battery.SHORTEST
+
+
+# --- Another number of rows ---------------------------------------------------------------------
+
+
+class FirstRows(Plain):
+    """Memory for the rows of the first request, which later ones get as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_rows: int | None = None
+
+    def step(self, tokens: Any, cache: Any) -> Any:
+        n_given = len(tokens)
+        if self.n_rows is None:
+            self.n_rows = n_given
+        # A lonely first row is broadcast: what a view with the old strides reads.
+        tokens = np.resize(tokens[: self.n_rows], np.shape(tokens))
+        if cache is None:
+            cache = new_cache(CONFIG, n_given, "float64")
+        return super().step(tokens, cache)
+
+
+def test_a_second_request_with_more_rows_than_the_first() -> None:
+    class Reset(FirstRows):
+        def reset(self) -> None:
+            self.n_rows = None
+
+    [finding] = check(Reset()).findings
+    assert finding.kind == "SLOT-STALE"
+    assert finding.case is not None
+    assert finding.case.rows is not None
+    printed: list[tuple[Any, ...]] = []
+    exec(finding.snippet, {"decoder": Reset(), "print": lambda *words: printed.append(words)})
+    assert max(words[1] for words in printed) == pytest.approx(finding.max_abs_error)
+
+
+def test_torch_modules_say_their_precision() -> None:
+    torch = pytest.importorskip("torch")
+    from kvproof.adapters import torch_module
+
+    def dtype_of(module: Any, **given: Any) -> Any:
+        return torch_module(module, no_step, vocab_size=2, max_length=8, **given).dtype
+
+    def no_step(*_: Any) -> Any:
+        raise NotImplementedError
+
+    table = torch.nn.Embedding(2, 2)
+    assert dtype_of(table) == torch.float32
+    assert dtype_of(torch.nn.Sequential(table, torch.nn.Linear(2, 2).half())) == torch.float16
+    assert dtype_of(table, dtype="bfloat16") == "bfloat16"
