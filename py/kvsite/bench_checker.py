@@ -1,7 +1,7 @@
 """Measure the checker: what it finds in the zoo and names, false alarms, seconds a check.
 
-In a process of its own with one thread.  Its children, one a processor, count what is found; seconds
-are taken after that, one check at a time, and once more in the browser's Python under Node.
+In a process of its own with one thread.  Its children, one a processor, count what is found;
+seconds are taken after that, one check at a time, and once more in the browser's Python under Node.
 """
 
 import itertools
