@@ -1,8 +1,15 @@
-"""The PyTorch notebook: generated from its percent script, executed, and rendered for the site."""
+"""The PyTorch notebook: generated from its percent script, executed, and rendered for the site.
+
+It exists in English and in Chinese.  The script is English; ``notebooks/texts/zh.md`` has the same
+prose in Chinese, each piece under the id of the cell that it translates.  The Chinese notebook is
+the executed English one with that prose, so code, outputs and numbers are the same.
+"""
 
 import argparse
 import hashlib
+import os
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +26,8 @@ from kvsite.stages import Failure, stage
 NOTEBOOKS = ROOT / "notebooks"
 SOURCE = NOTEBOOKS / "kv_cache_cpu.py"
 NOTEBOOK = NOTEBOOKS / "kv_cache_cpu.ipynb"
+TEXTS = NOTEBOOKS / "texts"
+TRANSLATIONS = ("zh",)
 TEMPLATE = Path(__file__).with_name("notebook.html.j2")
 
 TIMING_TAG = "timing"
@@ -32,18 +41,25 @@ Notebook = Any  # nbformat's NotebookNode: a dictionary, untyped
 
 
 def main(argv: Sequence[str]) -> int:
-    """Execute the notebook; write ``kv_cache_cpu.ipynb`` and ``results/cpu_timing.json``.
+    """Execute the notebook; write it in all languages, and ``results/cpu_timing.json``.
 
-    With ``--no-timing`` nothing is written: it only shows that the notebook still runs.
+    With ``--no-timing`` nothing is written: it only shows that the notebook still runs.  With
+    ``--translate`` nothing is executed: the executed notebook is written in the other languages.
 
     Raises:
-        Failure: a cell failed.
+        Failure: a cell failed, or lacks a translation.
     """
     parser = argparse.ArgumentParser(prog="build.py notebook --")
     parser.add_argument(
         "--no-timing", action="store_true", help="skip the timing cells and write nothing"
     )
+    parser.add_argument(
+        "--translate", action="store_true", help="only write the other languages anew"
+    )
     arguments = parser.parse_args(argv)
+    if arguments.translate:
+        write_translations()
+        return 0
     with stage("notebook") as current:
         notebook = read_source(SOURCE)
         n_cells = len(notebook.cells)
@@ -57,6 +73,7 @@ def main(argv: Sequence[str]) -> int:
             current.note(f"{n_cells} cells run without the timing, nothing written")
         else:
             nbformat.write(notebook, NOTEBOOK)
+            write_translations()
             current.note(f"{n_cells} cells run, {NOTEBOOK.relative_to(ROOT)} written")
     return 0
 
@@ -108,6 +125,70 @@ def execute(
     except CellExecutionError as error:
         raise Failure(f"A cell of the notebook failed.\n{error}") from error
     notebook.metadata = nbformat.from_dict(METADATA)  # the kernel has added its version
+
+
+def notebook_file(language: str) -> Path:
+    """The executed notebook in a language, "en" or one of ``TRANSLATIONS``."""
+    return NOTEBOOK if language == "en" else NOTEBOOK.with_suffix(f".{language}.ipynb")
+
+
+def write_translations() -> None:
+    """Write the executed notebook in the other languages.
+
+    Raises:
+        Failure: a cell's prose has no translation, or a translation no cell.
+    """
+    for language in TRANSLATIONS:
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        translate(notebook, read_texts(TEXTS / f"{language}.md"))
+        nbformat.write(notebook, notebook_file(language))
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Id of a cell -> its prose in another language; each piece follows ``<!-- id -->``."""
+    _, *pieces = re.split(r"^<!-- (\w+) -->\n", path.read_text("utf-8"), flags=re.MULTILINE)
+    return {cell_id: text.strip() for cell_id, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def translate(notebook: Notebook, texts: dict[str, str]) -> None:
+    """Put other prose into a notebook; code and outputs stay as they are.
+
+    A cell's id is a digest of the English text, so a text that has changed since asks for a new
+    translation.
+
+    Raises:
+        Failure: a cell's prose has no translation, or a translation no cell.
+    """
+    prose = {cell.id: cell for cell in notebook.cells if cell.cell_type == "markdown"}
+    if texts.keys() != prose.keys():
+        missing = [f"{name} ({prose[name].source[:40]!r})" for name in prose if name not in texts]
+        spare = [f"{name} ({texts[name][:40]!r})" for name in texts if name not in prose]
+        raise Failure(
+            f"The notebook's translation is out of step.\nCells without a text: "
+            f"{', '.join(missing) or 'none'}.\nTexts without a cell: {', '.join(spare) or 'none'}."
+        )
+    for name, text in texts.items():
+        prose[name].source = text
+
+
+def colab_url(language: str) -> str | None:
+    """Where Colab opens the notebook, if the repository's address is known and GitHub's.
+
+    It is taken from ``KVPROOF_REPOSITORY``, else from ``Repository`` below ``[project.urls]`` in
+    pyproject.toml.
+    """
+    address = os.environ.get("KVPROOF_REPOSITORY") or _project_urls().get("Repository", "")
+    match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", address)
+    if match is None:
+        return None
+    path = notebook_file(language).relative_to(ROOT).as_posix()
+    return f"https://colab.research.google.com/github/{match[1]}/blob/main/{path}"
+
+
+def _project_urls() -> dict[str, str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    urls: dict[str, str] = project.get("urls", {})
+    return urls
 
 
 def render_notebook(path: Path = NOTEBOOK) -> str:

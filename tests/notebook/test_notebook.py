@@ -335,6 +335,7 @@ def test_the_command_without_timing_writes_nothing(
     monkeypatch.setattr("kvsite.notebook.NOTEBOOKS", workspace)
     monkeypatch.setattr("kvsite.notebook.NOTEBOOK", target)
     monkeypatch.setattr("kvsite.notebook.ROOT", workspace)
+    monkeypatch.setattr("kvsite.notebook.TRANSLATIONS", ())
     assert main(["--no-timing"]) == 0
     assert not target.exists()
     assert main([]) == 0
