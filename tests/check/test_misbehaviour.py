@@ -82,6 +82,21 @@ def test_a_reset_that_is_not_implemented_is_as_if_absent() -> None:
     assert "reset: telling a first request from a second one" in not_checked(report)
 
 
+def test_a_question_that_is_not_supported_loses_no_finding() -> None:
+    class Half(Plain):
+        """Wrong with two tokens at a time, and behind nothing it takes three at least."""
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            if cache is None and tokens.shape[1] in (1, 2, 5):
+                raise NotImplementedError
+            logits, longer = super().step(tokens, cache)
+            return logits + (tokens.shape[1] == 2), longer
+
+    [finding] = check(Half()).findings
+    assert finding.max_abs_error == pytest.approx(1.0)
+    assert finding.case is not None
+
+
 # --- What isn't as it should be -----------------------------------------------------------------
 
 

@@ -312,8 +312,14 @@ def test_attention_in_chunks_without_a_window_is_a_note(size: int) -> None:
 # --- A model of transformers ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["LlamaForCausalLM", "GPT2LMHeadModel", "MistralForCausalLM"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("LlamaForCausalLM", "bfloat16"),
+        ("GPT2LMHeadModel", "float16"),
+        ("MistralForCausalLM", "bfloat16"),
+    ],
+)
 def test_low_precision_behind_float32_logits(name: str, dtype: str) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")

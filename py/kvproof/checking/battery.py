@@ -1,10 +1,11 @@
 """Which cases to run: every way of feeding, padding and operating that has hidden a bug before."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from kvproof.checking.cases import TAKES_TOKENS, Case, Op, feeds
+from kvproof.checking.cases import TAKES_TOKENS, Case, Op, feeds, walk
 from kvproof.checking.subject import Row, Subject
 
 SHORTEST = 12
@@ -128,66 +129,50 @@ def padded(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Ca
 
 def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
     """Crops, forks and reorders, and going on behind them."""
-    text = texts(subject, rng, 1, 24)
-    rows = texts(subject, rng, 3, 24)
-
-    def case(tokens: tuple[Row, ...], *ops: Op) -> Case:
-        return Case(tokens, ops)
-
-    if subject.has("crop"):
-        yield "crop three of ten, then five", case(text, *feeds([6, 4]), Op("crop", 7), *feeds([5]))
-        yield (
-            "crop one, then one by one",
-            case(text, *feeds([6, 1]), Op("crop", 6), *feeds([1, 1, 1])),
-        )
-        yield "crop nothing", case(text, *feeds([6]), Op("crop", 6), *feeds([1, 2]))
-        yield "crop everything", case(text, *feeds([6]), Op("crop", 0), *feeds([4, 1, 2]))
-        yield (
-            "crop twice",
-            case(text, *feeds([8]), Op("crop", 6), *feeds([1]), Op("crop", 5), *feeds([2, 1])),
-        )
-    if subject.has("fork"):
-        fork, switch = Op("fork", 3), Op("switch")
-        yield "fork, then the first goes on", case(text, *feeds([6]), fork, *feeds([1, 3]))
-        yield (
-            "fork, then both go on",
-            case(
-                text, *feeds([6]), fork, *feeds([2, 1]), switch, *feeds([1, 2]), switch, *feeds([1])
-            ),
-        )
-        yield "fork twice", case(text, *feeds([5]), fork, Op("fork", 1), *feeds([2, 1]))
-    if subject.keeps_old:
-        yield "go on twice from one cache", case(text, *feeds([6]), Op("branch", 3), *feeds([1, 3]))
-    if subject.has("reorder"):
-        for order in ((2, 0, 0), (1, 2, 0), (0, 1, 2)):
-            yield (
-                f"reorder to {order}",
-                case(rows, *feeds([5]), Op("reorder", order), *feeds([1, 2])),
-            )
-        yield (
-            "reorder twice",
-            case(
-                rows,
-                *feeds([5]),
-                Op("reorder", (1, 2, 0)),
-                *feeds([1]),
-                Op("reorder", (2, 2, 1)),
-                *feeds([1, 1]),
-            ),
-        )
-    if subject.has("crop") and subject.has("reorder"):
-        yield (
-            "reorder, then crop",
-            case(
-                rows,
-                *feeds([6]),
-                Op("reorder", (2, 0, 0)),
-                *feeds([2]),
-                Op("crop", 5),
-                *feeds([1, 2]),
-            ),
-        )
+    texts_of = {n_rows: texts(subject, rng, n_rows, 24) for n_rows in (1, 3)}
+    for title, (n_rows, *ops) in OPERATIONS.items():
+        if _able(subject).issuperset(op.action for op in ops):
+            yield title, Case(texts_of[n_rows], tuple(ops))
     yield from _combined(subject)
+
+
+def _able(subject: Subject) -> set[str]:
+    """Operations that the decoder has."""
+    able = {name for name in ("crop", "reorder", "fork") if subject.has(name)}
+    return able | {"feed", "switch"} | ({"branch"} if subject.keeps_old else set())
+
+
+def _reordered(order: tuple[int, ...]) -> tuple[Any, ...]:
+    return 3, *feeds([5]), Op("reorder", order), *feeds([1, 2])
+
+
+_SWITCH = Op("switch")
+OPERATIONS: dict[str, tuple[Any, ...]] = {
+    "crop three of ten, then five": (1, *feeds([6, 4]), Op("crop", 7), *feeds([5])),
+    "crop one, then one by one": (1, *feeds([6, 1]), Op("crop", 6), *feeds([1, 1, 1])),
+    "crop nothing": (1, *feeds([6]), Op("crop", 6), *feeds([1, 2])),
+    "crop everything": (1, *feeds([6]), Op("crop", 0), *feeds([4, 1, 2])),
+    "crop twice": (1, *feeds([8]), Op("crop", 6), *feeds([1]), Op("crop", 5), *feeds([2, 1])),
+    "fork, then the first goes on": (1, *feeds([6]), Op("fork", 3), *feeds([1, 3])),
+    "fork, then both go on": (
+        *(1, *feeds([6]), Op("fork", 3), *feeds([2, 1]), _SWITCH),
+        *(*feeds([1, 2]), _SWITCH, *feeds([1])),
+    ),
+    "fork twice": (1, *feeds([5]), Op("fork", 3), Op("fork", 1), *feeds([2, 1])),
+    "go on twice from one cache": (1, *feeds([6]), Op("branch", 3), *feeds([1, 3])),
+    "reorder to (2, 0, 0)": _reordered((2, 0, 0)),
+    "reorder to (1, 2, 0)": _reordered((1, 2, 0)),
+    "reorder to (0, 1, 2)": _reordered((0, 1, 2)),
+    "reorder twice": (
+        *(3, *feeds([5]), Op("reorder", (1, 2, 0)), *feeds([1])),
+        *(Op("reorder", (2, 2, 1)), *feeds([1, 1])),
+    ),
+    "reorder, then crop": (
+        *(3, *feeds([6]), Op("reorder", (2, 0, 0)), *feeds([2])),
+        *(Op("crop", 5), *feeds([1, 2])),
+    ),
+}
+"""Title -> rows, and the operations."""
 
 
 Combination = tuple[str, list[int], tuple[int, ...] | None, tuple[Op, ...]]
@@ -196,8 +181,7 @@ Combination = tuple[str, list[int], tuple[int, ...] | None, tuple[Op, ...]]
 
 def _combined(subject: Subject) -> Iterator[tuple[str, Case]]:
     """Three rows: operations behind padding, a full window or a block's edge, and together."""
-    able = {name for name in ("crop", "reorder", "fork") if subject.has(name)}
-    able |= {"feed", "switch"} | ({"branch"} if subject.keeps_old else set())
+    able = _able(subject)
     combinations = [
         one for one in _combinations(subject) if able.issuperset(op.action for op in one[3])
     ]
@@ -299,17 +283,4 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
 def within(subject: Subject, case: Case) -> bool:
     """Whether the decoder is long enough for a case."""
     longest = subject.max_length if case.may_refuse else subject.longest
-    slots = other = most = 0
-    for op in case.ops:
-        if op.action == "feed":
-            slots += op.argument
-        elif op.action in ("fork", "branch"):
-            other = slots + op.argument
-        elif op.action == "switch":
-            slots, other = other, slots
-        elif op.action == "crop":
-            slots = op.argument
-        elif op.action == "restart":
-            slots, other = 0, slots
-        most = max(most, slots, other)
-    return most <= longest
+    return all(max(slots, other or 0) <= longest for _, _, (slots, other) in walk(case))

@@ -328,26 +328,38 @@ def _fitting(lengths: tuple[int, ...], ops: Sequence[Op]) -> tuple[int, ...]:
     return tuple(min(length, first) for length in lengths)
 
 
+Slots = tuple[int, int | None]
+"""Of the cache that is fed, and of the second one if there is one."""
+
+
+def walk(case: Case) -> Iterator[tuple[Op, Slots, Slots]]:
+    """Each operation, with the slots in use before it and after it."""
+    after: Slots = (0, None)
+    for op in case.ops:
+        before = slots, other = after
+        if op.action == "feed":
+            after = slots + op.argument, other
+        elif op.action in ("fork", "branch"):
+            after = slots, slots + op.argument
+        elif op.action == "crop":
+            after = op.argument, other
+        elif op.action == "restart":
+            after = 0, slots
+        elif op.action == "switch":
+            after = other or 0, slots
+        yield op, before, after
+
+
 def is_legal(case: Case) -> bool:
     """Whether the contract allows it: something is fed, crops and forks find what they need."""
-    slots = 0
-    other: int | None = None
-    for op in case.ops:
-        if op.action == "feed":
-            slots += op.argument
-        elif op.action == "restart":
-            slots, other = 0, slots
-        elif slots == 0 or (op.action == "crop" and op.argument > slots):
+    for op, (slots, other), _ in walk(case):
+        if op.action not in ("feed", "restart") and slots == 0:
             return False
-        elif op.action == "crop":
-            slots = op.argument
-        elif op.action in ("fork", "branch"):
-            other = slots + op.argument
-        elif op.action == "switch":
-            if other is None:
-                return False
-            slots, other = other, slots
-        elif max(op.argument) >= case.batch_size:
+        if op.action == "crop" and op.argument > slots:
+            return False
+        if op.action == "switch" and other is None:
+            return False
+        if op.action == "reorder" and max(op.argument) >= case.batch_size:
             return False
     lengths_fit = case.lengths is None or min(case.lengths) >= 1
     rows_fit = case.rows is None or min(case.rows) >= 1

@@ -297,8 +297,12 @@ class _Checker:
                 return True
             self.findings.append(finding)
         except OutOfTime:
-            self.findings.append(_undiagnosed(check, wrong, self.tolerance))
+            why = "the budget ended before it was known why"
+            self.findings.append(_undiagnosed(check, wrong, self.tolerance, why))
             raise
+        except (Trouble, NotSupported, Refused) as stopped:
+            why = f"a question about it came to nothing: {stopped}"
+            self.findings.append(_undiagnosed(check, wrong, self.tolerance, why))
         return False
 
     def _say_what_is_out_of_reach(self, subject: Subject, seen: "_Extent") -> None:
@@ -492,11 +496,11 @@ def _beyond_the_budget(error: float, tolerance: float) -> str:
     )
 
 
-def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float) -> Finding:
-    """What is certain when the budget ends before a failure is understood."""
+def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float, why: str) -> Finding:
+    """What is certain before a failure is understood."""
     first = min(wrong.values(), key=lambda result: result.case.size)
     bad = first.first_bad(tolerance)
-    said = first.trouble, f"fails: {', '.join(wrong)}", "the budget ended before it was known why"
+    said = first.trouble, f"fails: {', '.join(wrong)}", why
     return Finding(
         kind=UNKNOWN,
         check=check,

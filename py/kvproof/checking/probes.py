@@ -13,7 +13,7 @@ from kvproof.checking import battery
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.report import Influence
-from kvproof.checking.subject import EPS, NotSupported, Row, Subject, Trouble
+from kvproof.checking.subject import EPS, NotSupported, Refused, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
 
@@ -26,17 +26,24 @@ class Probes:
         self.tolerance = tolerance
         self.still = still
         """What logits may move by that don't depend on the token that was changed."""
+        self._fed: dict[tuple[Row, tuple[int, ...]], Observation | None] = {}
         self.n = min(battery.SHORTEST, subject.longest)
         rng = np.random.default_rng(7)
         self.text: Row = battery.texts(subject, rng, 1, self.n)[0]
 
     def feed(self, text: Sequence[int], sizes: Sequence[int]) -> Observation | None:
-        """The last call of a text in chunks, or None if it can't be run."""
-        if sum(sizes) > self.subject.longest:
+        """The last call of a text in chunks, or None if it can't be run; asked once for each."""
+        key = tuple(text), tuple(sizes)
+        if key not in self._fed:
+            self._fed[key] = self._feed(Case((tuple(text),), feeds(sizes)))
+        return self._fed[key]
+
+    def _feed(self, case: Case) -> Observation | None:
+        if case.n_tokens > self.subject.longest:
             return None
         try:
-            result = run(self.subject, Case((tuple(text),), feeds(sizes)))
-        except (Trouble, NotSupported):
+            result = run(self.subject, case)
+        except (Trouble, NotSupported, Refused):
             return None
         return None if result.trouble else result.observations[-1]
 
@@ -200,7 +207,7 @@ class Probes:
         try:
             run(self.subject, case, kept)
             return self.subject.keys_values(kept[0]) if kept else None
-        except (Trouble, NotSupported):
+        except (Trouble, NotSupported, Refused):
             return None
 
     def deviations(self, actual: KeysValues, wanted: KeysValues) -> list["Deviation"]:

@@ -140,8 +140,8 @@ def _weigh_columns(subject: Subject, whole: Logits) -> tuple[float, float, list[
     scale = float((top / weight)[moves > 0].max())
     example = int(np.flatnonzero(huge)[0])
     note = (
-        f"{int(huge.sum())} of {len(huge)} token IDs have logits so large, {top[example]:.3g} for ID "
-        f"{example}, that their rounding would hide the others: they count for less"
+        f"{int(huge.sum())} of {len(huge)} token IDs have logits so large that their rounding "
+        f"would hide the others, {top[example]:.3g} for ID {example}: they count for less"
     )
     return scale, signal, [note]
 

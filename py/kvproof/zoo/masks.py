@@ -55,7 +55,7 @@ class MaskTopleftChunks(RightDecoder):
 @broken(
     "mask-topleft-reference",
     "MASK-TOPLEFT",
-    "pytorch/executorch#21749",
+    "pytorch/executorch#21749, onnx/onnx#8068",
     "a text of 9 tokens",
     "full",
     ("one shot", "ones", "prefill, then ones", "ragged"),
