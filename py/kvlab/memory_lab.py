@@ -1,0 +1,118 @@
+"""The memory planner: bytes of keys and values in published models.
+
+Computes nothing itself: every number comes from ``kvproof.plan_memory``.
+"""
+
+from collections.abc import Iterator
+
+from bokeh.models import ColumnDataSource, Model
+
+from kvlab.controlled import ControlledLab, radio, select
+from kvlab.figures import empty_figure
+from kvlab.formats import byte_text, times_text
+from kvlab.palette import themed
+from kvlab.words import Text, worded
+from kvproof import KeptBytes, plan_memory
+from kvproof.model_shapes import MODEL_SHAPES
+
+CONTEXTS = [str(1024 << power) for power in range(8)]
+BATCHES = [str(1 << power) for power in range(7)]
+DTYPES = ["float32", "bfloat16", "int8"]
+WAYS = {"heads": "circle", "cached": "circle", "rolling": "diamond", "latent": "triangle"}
+"""Way of keeping -> its mark: a key for each query head; as published, all tokens; a ring where
+there is a window; the compressed vector."""
+FIRST, LAST, STEP = 20, 50, 5
+"""The axis goes from 2 ** 20 to 2 ** 50 bytes, with a tick at every fifth power."""
+
+
+class MemoryLab(ControlledLab):
+    """A bar for each model, and marks for other ways to keep the same (see ``Lab``)."""
+
+    def __init__(self) -> None:
+        self._bars = _Bars()
+        controls = {
+            "context": select("memory.context", CONTEXTS, "8192"),
+            "batch": select("memory.batch", BATCHES, "1"),
+            "dtype": radio(DTYPES, "bfloat16"),
+        }
+        super().__init__(controls, {"bars": self._bars}, {})
+
+    def show(self, context: str, batch: str, dtype: str) -> Iterator[Text]:
+        """Draw all models; name the extremes."""
+        models = [plan_memory(name, int(context), int(batch), dtype) for name in MODEL_SHAPES]
+        self._bars.show(models)
+        least, most = (choose(models, key=lambda one: one.least) for choose in (min, max))
+        case = {"context": f"{int(context):,}", "dtype": dtype}
+        if batch == "1":
+            yield Text("summary", "memory.case-one", case)
+        else:
+            yield Text("summary", "memory.case-many", {**case, "batch": batch})
+        yield Text(
+            "summary",
+            "memory.extremes",
+            {
+                "least": least.model,
+                "least_bytes": byte_text(least.least),
+                "most": most.model,
+                "most_bytes": byte_text(most.least),
+            },
+        )
+        saver = max(models, key=lambda one: one.saved)
+        saved = {"model": saver.model, "times": times_text(saver.saved)}
+        yield Text("summary", "memory.saved", saved)
+
+
+class _Bars:
+    """A row for each model: a bar up to what it has to keep, and a mark for each way."""
+
+    def __init__(self) -> None:
+        names = list(MODEL_SHAPES)
+        self.figure = empty_figure(aspect_ratio=1.5, x_axis_type="log")
+        self.figure.ygrid.visible = False
+        self.figure.x_range.update(start=2.0**FIRST, end=2.0**LAST)
+        self.figure.y_range.update(start=len(names) - 0.4, end=-0.6)
+        worded(self.figure.xaxis[0], axis_label="memory.axis-bytes")
+        powers = range(FIRST, LAST + 1, STEP)
+        self.figure.xaxis.ticker.ticks = [2.0**power for power in powers]
+        self.figure.xaxis.major_label_overrides = {2.0**p: byte_text(2**p) for p in powers}
+        self.figure.yaxis.ticker.ticks = list(range(len(names)))
+        self.figure.yaxis.major_label_overrides = dict(enumerate(names))
+        self._models, self._marks = ColumnDataSource(), {way: ColumnDataSource() for way in WAYS}
+        bars = self.figure.hbar(
+            "row",
+            right="least",
+            left=2.0**FIRST,
+            height=0.6,
+            source=self._models,
+            line_color=None,
+            fill_alpha=0.35,
+        )
+        themed(bars.glyph, fill_color="cached")
+        for way, mark in WAYS.items():
+            self._draw_marks(way, mark)
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "models": (self._models, "data"),
+            **{way: (source, "data") for way, source in self._marks.items()},
+        }
+
+    def _draw_marks(self, way: str, mark: str) -> None:
+        points = self.figure.scatter(
+            "bytes", "row", source=self._marks[way], marker=mark, size=9, line_width=2
+        )
+        ours = way != "heads"
+        concepts = {"line_color": "cached" if ours else "muted"}
+        concepts["fill_color"] = "cached" if ours else "surface"
+        themed(points.glyph, **concepts)
+
+    def show(self, models: list[KeptBytes]) -> None:
+        """Draw what they keep."""
+        bytes_of = {way: [getattr(one, way) for one in models] for way in WAYS}
+        self._models.data = {
+            "row": list(range(len(models))),
+            "model": [one.model for one in models],
+            "least": [one.least for one in models],
+            **{way: [byte_text(n) if n else "–" for n in ns] for way, ns in bytes_of.items()},
+        }
+        for way, source in self._marks.items():
+            drawn = [(row, n) for row, n in enumerate(bytes_of[way]) if n is not None]
+            source.data = {"row": [row for row, _ in drawn], "bytes": [n for _, n in drawn]}

@@ -1,0 +1,119 @@
+"""What every lab promises: complete tables, known colours and words, no other host, no leaks."""
+
+import json
+import re
+from typing import Any
+
+import brotli
+import numpy as np
+import pytest
+from bokeh.models import Model
+from tests.lab.lab_states import all_states, move, prebuilt
+
+from kvlab.labs import LABS, lab_class, new_session
+from kvlab.palette import LIGHT
+from kvsite.words import TEXTS, load_catalogue, places
+
+OTHER_HOST = re.compile(r"(https?:)?//[a-z0-9]", re.IGNORECASE)
+MAX_TABLE_BYTES = 150_000
+CATALOGUES = {file.stem: load_catalogue(file) for file in sorted(TEXTS.glob("*.toml"))}
+
+
+@pytest.fixture(params=LABS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_table_has_each_state_once(name: str) -> None:
+    states = [json.dumps(values) for values, _ in all_states(name)]
+    assert len(set(states)) == len(states) == len(prebuilt(name)["states"])
+    assert json.dumps(new_session(name).lab.initial) in states
+
+
+def test_the_table_is_small(name: str) -> None:
+    text = json.dumps(prebuilt(name), separators=(",", ":"), allow_nan=False)
+    assert len(brotli.compress(text.encode(), quality=9)) < MAX_TABLE_BYTES
+
+
+def test_a_session_answers_what_is_stored_whatever_came_before(name: str) -> None:
+    session, states = new_session(name), all_states(name)
+    for i in np.random.default_rng(0).integers(len(states), size=8):
+        values, state = states[i]
+        assert move(session, **values) == state
+
+
+def test_each_control_has_an_effect(name: str) -> None:
+    session = new_session(name)
+    before = move(session)
+    for control, initial in session.lab.initial.items():
+        others = {v[control] for v, _ in all_states(name)} - {initial}
+        assert any(move(session, **{control: other}) != before for other in others), control
+
+
+def notes(name: str, kind: str) -> list[tuple[Model, dict[str, Any]]]:
+    models = new_session(name).document.select({"type": Model})
+    return [(model, tag[kind]) for model in models for tag in model.tags if kind in tag]
+
+
+def test_each_colour_is_a_concept(name: str) -> None:
+    """The page recolours by the notes; in the light theme both must agree."""
+    noted = notes(name, "themed")
+    assert len(noted) >= 5
+    for model, concepts in noted:
+        for attr, concept in concepts.items():
+            wanted = LIGHT[concept] if isinstance(concept, str) else [LIGHT[c] for c in concept]
+            assert getattr(model, attr) == wanted
+
+
+@pytest.mark.parametrize("language", CATALOGUES)
+def test_every_message_of_every_state_is_in_the_catalogue(name: str, language: str) -> None:
+    catalogue = CATALOGUES[language]
+    said = set()
+    for _, state in all_states(name):
+        texts = state["texts"]
+        for message, args in zip(texts["message"], texts["args"], strict=True):
+            assert places(catalogue[message]) == args.keys(), message
+            said.add(message)
+    assert len(said) > 1
+    for _, messages in notes(name, "worded"):
+        for message in messages.values():
+            found = [message] if isinstance(message, str) else list(dict_values(message))
+            assert all(one in catalogue and not places(catalogue[one]) for one in found)
+
+
+def dict_values(messages: Any) -> list[str]:
+    return list(messages.values() if isinstance(messages, dict) else messages)
+
+
+def test_there_is_a_sentence_for_each_state(name: str) -> None:
+    """And they differ: it isn't one sentence for all."""
+    summaries = []
+    for _, state in all_states(name):
+        texts = state["texts"]
+        rows = zip(texts["key"], texts["message"], texts["args"], strict=True)
+        summaries.append(json.dumps([row for row in rows if row[0].endswith("summary")]))
+    assert "[]" not in summaries
+    assert len(set(summaries)) > len(summaries) / 4
+
+
+def test_the_document_asks_no_other_host(name: str) -> None:
+    assert not OTHER_HOST.search(json.dumps(new_session(name).description()))
+    assert not OTHER_HOST.search(json.dumps(prebuilt(name)))
+
+
+def test_a_move_makes_no_new_model(name: str) -> None:
+    """Bokeh leaks figures that are replaced."""
+    session = new_session(name)
+    before = {model.id for model in session.document.models}
+    for values, _ in all_states(name)[:: max(1, len(all_states(name)) // 5)]:
+        move(session, **values)
+    assert {model.id for model in session.document.models} == before
+
+
+def test_three_controls_are_the_most(name: str) -> None:
+    assert 1 <= len(new_session(name).lab.widgets) <= 3
+
+
+def test_an_unknown_lab_is_refused() -> None:
+    with pytest.raises(ValueError, match="no lab 'masks'; the labs are mask, "):
+        lab_class("masks")
