@@ -3,13 +3,12 @@
 A lab of this kind says which controls it has, and what one state looks like; the rest is here.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from typing import Any, Protocol
 
 import panel as pn
 from bokeh.models import ColumnDataSource, Model, Select
-from bokeh.plotting import figure
 
 from kvlab.controls import style
 from kvlab.words import Text, columns, worded
@@ -18,11 +17,27 @@ Output = tuple[Model, str]
 
 
 class Part(Protocol):
-    """A figure of a lab."""
+    """Something that a lab shows, mostly a figure."""
 
-    figure: figure
     outputs: dict[str, Output]
     """Name -> a model and a property that depends on the controls."""
+
+    @property
+    def figure(self) -> Model:
+        """The root on the page."""
+        ...
+
+
+class Table:
+    """Rows for a table alone, where no figure has them in this form."""
+
+    def __init__(self) -> None:
+        self.figure = ColumnDataSource()
+        self.outputs: dict[str, Output] = {"rows": (self.figure, "data")}
+
+    def show(self, **columns: list[Any]) -> None:
+        """Take the place of the rows."""
+        self.figure.data = dict(columns)
 
 
 class Control:
@@ -86,7 +101,7 @@ class ControlledLab:
     """A lab (see ``kvlab.session.Lab``) whose subclass implements ``show``."""
 
     def __init__(
-        self, controls: dict[str, Control], parts: dict[str, Part], marks: dict[str, str]
+        self, controls: dict[str, Control], parts: Mapping[str, Part], marks: dict[str, str]
     ) -> None:
         self._controls = controls
         self.marks = marks

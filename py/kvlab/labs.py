@@ -4,7 +4,7 @@ from importlib import import_module
 
 from kvlab.session import Lab, Session
 
-LABS = ("mask", "blind", "memory")
+LABS = ("mask", "blind", "stepper", "memory")
 """A lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
 
 
