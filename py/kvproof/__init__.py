@@ -14,7 +14,7 @@ from kvproof.decoder import forward
 from kvproof.fast_decoder import FastDecoder
 from kvproof.labs import TrimReport, perturb_future, receptive_field, trim_or_refeed
 from kvproof.layers import scaled_dot_product_attention
-from kvproof.mask_report import MaskReport, MaskResult, report
+from kvproof.mask_report import MaskReport, MaskResult, mask_result, report
 from kvproof.masks import (
     offset_mask,
     offset_positions,
@@ -35,6 +35,7 @@ from kvproof.proof import Claim, Proof, prove
 if TYPE_CHECKING:
     from kvproof.call_trace import Call, trace_calls
     from kvproof.checking import Finding, Report, assert_cache_matches, check
+    from kvproof.checking.one_call import decoder_result
     from kvproof.error_map import BlindSpots, blind_spots
     from kvproof.memory_plan import KeptBytes, plan_memory
     from kvproof.storage_report import StorageReport, compare_storages
@@ -67,12 +68,14 @@ __all__ = [
     "compare_storages",
     "count_costs",
     "decode",
+    "decoder_result",
     "every_prefix",
     "example_tokens",
     "example_vectors",
     "forward",
     "in_chunks",
     "init_params",
+    "mask_result",
     "measure_costs",
     "new_cache",
     "offset_mask",
@@ -106,6 +109,7 @@ _LATE = {
     "blind_spots": "error_map",
     "check": "checking",
     "compare_storages": "storage_report",
+    "decoder_result": "checking.one_call",
     "plan_memory": "memory_plan",
     "trace_calls": "call_trace",
 }

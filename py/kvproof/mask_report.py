@@ -112,15 +112,41 @@ def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0)
     n_past, n_new = check_lengths(n_past, n_new)
     name = float_dtype(dtype).name
     expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
-    tokens = example_tokens(n_past + n_new)[:, n_past:]
-
-    def result(mask: Mask) -> MaskResult:
-        cache = prefilled(n_past, name, seed)
-        logits, _ = decode(_params(name, seed), tokens, cache, REFERENCE, mask=mask)
-        return compare(logits, expected, mask(n_past, n_new))
-
     floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
-    return MaskReport(n_past, n_new, name, floor, result(offset_mask), result(top_left_mask))
+    right, wrong = (
+        mask_result(mask, n_past, n_new, name, seed) for mask in (offset_mask, top_left_mask)
+    )
+    return MaskReport(n_past, n_new, name, floor, right, wrong)
+
+
+def mask_result(
+    mask: Mask, n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0
+) -> MaskResult:
+    """What any mask does in the call that ``report`` looks at.
+
+    Args:
+        mask: ``mask(n_past, n_new)`` -> bool (n_new, n_past + n_new), True = may attend.
+        n_past: tokens in the cache, P >= 0.
+        n_new: tokens of the call, C >= 1; P + C at most 512.
+        dtype: "float32" or "float64".
+        seed: seed of the reference decoder's parameters.
+
+    Raises:
+        ValueError: a length or the dtype is out of range, or the mask isn't such an array.
+
+    Example:
+        >>> kvproof.mask_result(kvproof.open_mask, 4, 1).max_abs_error < 1e-14
+        True
+        >>> kvproof.mask_result(kvproof.open_mask, 4, 2).max_abs_error > 0.01
+        True
+    """
+    n_past, n_new = check_lengths(n_past, n_new)
+    name = float_dtype(dtype).name
+    tokens = example_tokens(n_past + n_new)[:, n_past:]
+    expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
+    cache = prefilled(n_past, name, seed)
+    logits, _ = decode(_params(name, seed), tokens, cache, REFERENCE, mask=mask)
+    return compare(logits, expected, np.asarray(mask(n_past, n_new)))
 
 
 def compare(logits: FloatArray, expected: FloatArray, mask: BoolArray) -> MaskResult:

@@ -153,6 +153,7 @@ def check_mask(causal: BoolArray, n_past: int, n_new: int) -> BoolArray:
         ValueError: it isn't bool (n_new, n_past + n_new).
     """
     wanted = n_new, n_past + n_new
+    causal = np.asarray(causal)  # people write their own
     if causal.shape != wanted or causal.dtype != np.bool_:
         raise ValueError(f"mask must be bool {wanted}, got {causal.dtype} {causal.shape}")
     return causal
