@@ -30,12 +30,14 @@ def text_marks(states: Sequence[str]) -> dict[str, str]:
 
 
 class CellFigure:
-    """Cells at whole numbers of x and y; y grows downwards.
+    """Cells at whole numbers of x and y; the subclass sets the axes and fills in the cells.
 
-    The subclass or its lab sets the axes; ``outputs`` has the cells.
+    Args:
+        aspect_ratio: width / height of the figure.
+        mark_size: of the marks, in pixels; None: in place of its mark each cell has a ``label``.
     """
 
-    def __init__(self, aspect_ratio: float, mark_size: float) -> None:
+    def __init__(self, aspect_ratio: float, mark_size: float | None) -> None:
         self.figure = empty_figure(aspect_ratio=aspect_ratio)
         self.figure.grid.visible = False
         self.cells = ColumnDataSource({"x": [], "y": [], "state": []})
@@ -47,20 +49,36 @@ class CellFigure:
         )
         ink = CategoricalColorMapper(factors=states, palette=["black"])
         themed(ink, palette=[MARKS[state][2] for state in states])
-        shape = CategoricalMarkerMapper(
-            factors=states, markers=[MARKS[state][0] for state in states]
-        )
+        if mark_size is None:
+            self._draw_labels(ink)
+        else:
+            self._draw_marks(ink, mark_size)
+        self.outputs: dict[str, tuple[Model, str]] = {"cells": (self.cells, "data")}
+
+    def _draw_marks(self, ink: Model, size: float) -> None:
+        markers = [marker for marker, _, _ in MARKS.values()]
         self.figure.scatter(
             "x",
             "y",
             source=self.cells,
-            size=mark_size,
-            marker=_mapped(shape),
+            size=size,
+            marker=_mapped(CategoricalMarkerMapper(factors=list(MARKS), markers=markers)),
             line_color=_mapped(ink),
             fill_color=_mapped(ink),
             line_width=1.5,
         )
-        self.outputs: dict[str, tuple[Model, str]] = {"cells": (self.cells, "data")}
+
+    def _draw_labels(self, ink: Model) -> None:
+        self.figure.text(
+            "x",
+            "y",
+            text="label",
+            source=self.cells,
+            text_color=_mapped(ink),
+            text_align="center",
+            text_baseline="middle",
+            text_font_size="11px",
+        )
 
 
 def _mapped(mapper: Model) -> dict[str, Any]:

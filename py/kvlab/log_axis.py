@@ -1,0 +1,31 @@
+"""Errors on a log axis: decades, a place for an exact zero, and one for what is no number."""
+
+import math
+
+import numpy as np
+from bokeh.models import FixedTicker
+from bokeh.plotting import figure
+
+from kvlab.words import worded
+
+ZERO_LEVEL = 1e-18
+"""Where an exact zero is drawn: a log axis has none, so its lowest tick stands for it."""
+INFINITE_LEVEL = 1e3
+"""Where an infinite error is drawn: that of a logit that is no number."""
+
+
+def error_axis(fig: figure, infinite: bool = False) -> None:
+    """Make the x axis one of errors, from exact zero to about 30, or to infinity."""
+    fig.x_range.start = ZERO_LEVEL / 30
+    fig.x_range.end = INFINITE_LEVEL * 30 if infinite else 30.0
+    ticks = [ZERO_LEVEL, *10.0 ** np.arange(-15, 1, 3), *([INFINITE_LEVEL] if infinite else [])]
+    fig.xaxis.ticker = FixedTicker(ticks=ticks)
+    messages: dict[float, str] = {ZERO_LEVEL: "axis.exact-zero"}
+    if infinite:
+        messages[INFINITE_LEVEL] = "ladder.no-number"
+    worded(fig.xaxis[0], major_label_overrides=messages)
+
+
+def place(error: float) -> float:
+    """Where an error is drawn."""
+    return INFINITE_LEVEL if math.isinf(error) else max(error, ZERO_LEVEL)

@@ -1,0 +1,175 @@
+"""The storages: where the same tokens lie in each, the bytes that it takes, and its error.
+
+Computes nothing itself: all of it comes from ``kvproof.compare_storages``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+from bokeh.models import ColumnDataSource, Model, Range1d
+from bokeh.plotting import figure
+
+from kvlab.cell_figure import CellFigure
+from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.figures import empty_figure
+from kvlab.formats import byte_text
+from kvlab.log_axis import error_axis, place
+from kvlab.mask_texts import number
+from kvlab.palette import themed
+from kvlab.words import Text, worded
+from kvproof import StorageReport, compare_storages
+from kvproof.cache import Storage
+from kvproof.storage_report import BLOCK_SIZE, CAPACITY
+
+STORAGES: list[Storage] = list(get_args(Storage))
+BRANCHES = ["1", "2"]
+ACROSS = 2 * BLOCK_SIZE
+"""Places beside each other; more of them go into the next line."""
+STRIDE = ACROSS + 1
+"""The branches stand side by side with a gap of one place between them."""
+SHARED_MARK = "▣"
+LARGEST = 70_000
+"""Bytes at the end of the axis: two static caches are the most."""
+
+
+class StoragesLab(ControlledLab):
+    """The places of one storage, and bytes and errors of all (see ``kvlab.session.Lab``)."""
+
+    def __init__(self) -> None:
+        self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
+        controls = {
+            "storage": radio(list(STORAGES), "paged"),
+            "prefix": slider("storages.prefix", range(1, 25), 9),
+            "branches": radio(BRANCHES, "2"),
+        }
+        parts: dict[str, Part] = {
+            "places": self._places,
+            "bytes": self._bytes,
+            "errors": self._errors,
+        }
+        super().__init__(controls, parts, {})
+
+    def show(self, storage: Storage, prefix: int, branches: str) -> Iterator[Text]:
+        """Draw where the tokens lie, and what that costs."""
+        reports = compare_storages(prefix, int(branches))
+        chosen = reports[storage]
+        self._places.show(chosen)
+        self._bytes.show(list(reports.values()), STORAGES.index(storage))
+        self._errors.show(list(reports.values()))
+        held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
+        counts = {"storage": storage, "held": str(held), "empty": str(empty)}
+        yield Text("summary", "storages.places", counts)
+        if chosen.shared.any():
+            shared = {"shared": str(int(chosen.shared[0].sum()))}
+            yield Text("summary", "storages.shared", shared)
+        yield Text("summary", "storages.bytes", {"bytes": byte_text(chosen.nbytes)})
+        yield _error(chosen)
+
+
+def _error(report: StorageReport) -> Text:
+    if report.max_abs_error == 0:
+        return Text("summary", "storages.exact")
+    floors = report.max_abs_error / report.rounding_floor
+    args = {"error": number(report.max_abs_error), "floors": f"{floors:,.1f}"}
+    return Text("summary", "storages.off", args)
+
+
+class _Places(CellFigure):
+    """A cell for each place of memory, with the number of the token that it holds."""
+
+    def __init__(self) -> None:
+        super().__init__(aspect_ratio=2.6, mark_size=None)
+        for axis in self.figure.axis:
+            axis.visible = False
+        self.figure.x_range.update(start=-0.7, end=len(BRANCHES) * STRIDE - 1.3)
+        self.figure.y_range.update(start=CAPACITY // ACROSS - 0.4, end=-0.6)
+        frames = self.figure.rect("x", "y", 0.92, 0.92, source=self.cells, fill_color=None)
+        frames.glyph.line_width = "frame"
+        themed(frames.glyph, line_color="text")
+
+    def show(self, report: StorageReport) -> None:
+        """Draw the places of all branches."""
+        branch, index = np.indices(report.slots.shape)
+        held = np.where(report.shared, "history", "cached")
+        state = np.where(report.slots >= 0, held, "hidden-future")
+        labels = [str(slot) if slot >= 0 else "–" for slot in report.slots.ravel().tolist()]
+        shared = report.shared.ravel().tolist()
+        self.cells.data = {
+            "x": (branch * STRIDE + index % ACROSS).ravel().tolist(),
+            "y": (index // ACROSS).ravel().tolist(),
+            "branch": (branch + 1).ravel().tolist(),
+            "index": index.ravel().tolist(),
+            "state": state.ravel().tolist(),
+            "label": labels,
+            "twin": [f"{n} {SHARED_MARK}" if s else n for n, s in zip(labels, shared, strict=True)],
+            "frame": [2 if one else 0 for one in shared],
+        }
+
+
+class _Bytes:
+    """A bar for each storage."""
+
+    def __init__(self) -> None:
+        self.figure = _storage_figure(x_range=Range1d(0, LARGEST))
+        worded(self.figure.xaxis[0], axis_label="storages.axis-bytes")
+        ticks = [n << 10 for n in range(0, 65, 16)]
+        self.figure.xaxis.ticker.ticks = ticks
+        self.figure.xaxis.major_label_overrides = {n: byte_text(n) for n in ticks}
+        self._rows = ColumnDataSource()
+        bars = self.figure.hbar(
+            "row", right="bytes", height=0.6, source=self._rows, fill_alpha="strength"
+        )
+        themed(bars.glyph, fill_color="cached", line_color="cached")
+        self.outputs: dict[str, tuple[Model, str]] = {"rows": (self._rows, "data")}
+
+    def show(self, reports: list[StorageReport], chosen: int) -> None:
+        """Draw all; the chosen one stronger."""
+        rows = range(len(reports))
+        self._rows.data = {
+            "row": list(rows),
+            "storage": [report.storage for report in reports],
+            "bytes": [report.nbytes for report in reports],
+            "text": [byte_text(report.nbytes) for report in reports],
+            "error": [_short(report.max_abs_error) for report in reports],
+            "strength": [0.9 if row == chosen else 0.35 for row in rows],
+        }
+
+
+def _short(error: float) -> str:
+    return "0" if error == 0 else number(error)
+
+
+class _Errors:
+    """A mark for each storage on a log axis, and the rounding floor."""
+
+    def __init__(self) -> None:
+        self.figure = _storage_figure(x_axis_type="log")
+        error_axis(self.figure)
+        worded(self.figure.xaxis[0], axis_label="axis.largest-error")
+        self._rows = ColumnDataSource()
+        points = self.figure.scatter("x", "row", source=self._rows, marker="diamond", size=12)
+        themed(points.glyph, fill_color="cached", line_color="cached")
+        floors = self.figure.scatter("floor", "row", source=self._rows, marker="dash", angle=1.5708)
+        floors.glyph.update(size=18, line_width=2)
+        themed(floors.glyph, line_color="text")
+        self.outputs: dict[str, tuple[Model, str]] = {"rows": (self._rows, "data")}
+
+    def show(self, reports: list[StorageReport]) -> None:
+        """Draw all."""
+        errors = [report.max_abs_error for report in reports]
+        self._rows.data = {
+            "row": list(range(len(reports))),
+            "error": errors,
+            "x": [place(error) for error in errors],
+            "floor": [report.rounding_floor for report in reports],
+        }
+
+
+def _storage_figure(**options: Any) -> figure:
+    fig = empty_figure(aspect_ratio=2.4, **options)
+    fig.ygrid.visible = False
+    fig.y_range.update(start=len(STORAGES) - 0.4, end=-0.6)
+    fig.yaxis.ticker.ticks = list(range(len(STORAGES)))
+    fig.yaxis.major_label_overrides = dict(enumerate(STORAGES))
+    return fig

@@ -1,0 +1,87 @@
+"""The storages: places, bytes and errors drawn are those that the storages report."""
+
+from collections import Counter
+
+import pytest
+from tests.lab.lab_states import all_states, move, sentences
+
+from kvlab.log_axis import ZERO_LEVEL
+from kvlab.session import Session
+from kvlab.storages_lab import ACROSS, LARGEST, SHARED_MARK, STORAGES, STRIDE, StoragesLab
+from kvproof import compare_storages
+
+
+def test_places_bytes_and_errors_are_the_cores() -> None:
+    assert len(all_states("storages")) == 5 * 24 * 2
+    for values, state in all_states("storages"):
+        branches = values["branches"] + 1
+        reports = compare_storages(values["prefix"], branches)
+        assert list(reports) == STORAGES
+        chosen = reports[STORAGES[values["storage"]]]
+        cells, slots = state["places.cells"], chosen.slots.ravel().tolist()
+        assert cells["label"] == [str(slot) if slot >= 0 else "–" for slot in slots]
+        assert [state == "hidden-future" for state in cells["state"]] == [s < 0 for s in slots]
+        rows, errors = state["bytes.rows"], state["errors.rows"]
+        assert rows["storage"] == STORAGES
+        assert rows["bytes"] == [report.nbytes for report in reports.values()]
+        assert rows["strength"].index(0.9) == values["storage"]
+        expected = [report.max_abs_error for report in reports.values()]
+        assert errors["error"] == expected
+        assert errors["x"] == [max(error, ZERO_LEVEL) for error in expected]
+        assert errors["floor"] == [report.rounding_floor for report in reports.values()]
+
+
+def test_each_place_is_drawn_once_and_inside() -> None:
+    for _, state in all_states("storages"):
+        cells = state["places.cells"]
+        spots = Counter(zip(cells["x"], cells["y"], strict=True))
+        assert set(spots.values()) == {1}
+        for x, branch, index in zip(cells["x"], cells["branch"], cells["index"], strict=True):
+            assert x == (branch - 1) * STRIDE + index % ACROSS
+        assert max(cells["x"]) < 2 * STRIDE - 1
+        assert max(cells["y"]) < 4
+        assert max(state["bytes.rows"]["bytes"]) < LARGEST
+
+
+@pytest.mark.parametrize(("prefix", "shared"), [(3, 0), (4, 4), (9, 8), (24, 24)])
+def test_whole_blocks_of_the_prefix_are_framed_and_marked(prefix: int, shared: int) -> None:
+    paged = STORAGES.index("paged")
+    state = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=1)
+    cells = state["places.cells"]
+    assert cells["frame"].count(2) == 2 * shared == cells["state"].count("history")
+    assert sum(SHARED_MARK in twin for twin in cells["twin"]) == 2 * shared
+    said = dict(sentences(state, "summary"))
+    assert said.get("storages.shared") == ({"shared": str(shared)} if shared else None)
+    alone = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=0)
+    assert alone["places.cells"]["frame"].count(2) == 0
+
+
+def test_the_ring_holds_the_last_eight_in_their_places() -> None:
+    rolling = STORAGES.index("rolling")
+    state = move(Session(StoragesLab), storage=rolling, prefix=9, branches=0)
+    assert state["places.cells"]["label"] == ["8", "9", "10", "11", "4", "5", "6", "7"]
+
+
+def test_int8_alone_is_far_off_its_floor() -> None:
+    for _, state in all_states("storages"):
+        rows = state["errors.rows"]
+        for storage, error, floor in zip(STORAGES, rows["error"], rows["floor"], strict=True):
+            assert (error > 100 * floor) == (storage == "int8")
+
+
+def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: frames come from the pool's counts."""
+    monkeypatch.setattr("kvproof.cache.paged.PagedCache.fork", lambda cache: cache)
+    with pytest.raises(ValueError, match="stale"):
+        move(Session(StoragesLab), prefix=10, branches=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [({"prefix": 0}, ValueError), ({"prefix": 30}, ValueError), ({"storage": 5}, IndexError)],
+)
+def test_what_no_control_can_send_is_an_error(
+    values: dict[str, int], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        move(Session(StoragesLab), **values)
