@@ -139,9 +139,9 @@ def _masks() -> Section:
 
 
 def _future(changed: int = 12) -> Section:
-    """Another token at one position: how far the others' outputs move, with a mask and without."""
-    moved = kvproof.perturb_future(changed, N_TOKENS)
-    leaked = kvproof.perturb_future(changed, N_TOKENS, mask=kvproof.open_mask)
+    """Another token at one position: how far the others' logits move, with a mask and without."""
+    moved = kvproof.perturb_future(changed, N_TOKENS, REFERENCE)
+    leaked = kvproof.perturb_future(changed, N_TOKENS, REFERENCE, mask=kvproof.open_mask)
     return {
         "changed": changed,
         "n_total": N_TOKENS,
