@@ -1,233 +1,222 @@
-"""Render the site into ``dist``: pages, scripts, styles, figures and downloads.
+"""Render the site into ``dist``: for each language its pages, and the start page in English.
 
-Assets get names with a hash of their content, so that a host may tell browsers to keep them.
+A path in the site has ``root`` before it: the way from a page's folder to the site's.
 """
 
-import hashlib
-import json
 import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import bokeh
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markdown_it import MarkdownIt
 from markupsafe import Markup
-from mdit_py_plugins.front_matter import front_matter_plugin
 
-from kvlab.cells import load_cells
-from kvlab.labs import LABS
-from kvlab.palette import DARK, LIGHT
+from kvlab.cells import Cell, load_cells
 from kvsite.api import public_modules
-from kvsite.bundle import bundle_scripts
-from kvsite.fetch import CORE_FILES, LOCK
-from kvsite.labs import default_states, lab_file
+from kvsite.assets import SITE, Assets, style_sheet
+from kvsite.error_curve import error_curve_figure
+from kvsite.labs import default_states
+from kvsite.languages import ENGLISH, LANGUAGES, Language, page_source, words_of
 from kvsite.listings import body_diff, function_body, highlight_python
-from kvsite.notebook import NOTEBOOK, render_notebook
-from kvsite.paths import PY, ROOT, RUNTIME
+from kvsite.notebook import colab_url, notebook_file, render_notebook
+from kvsite.numbers import FILTERS, numbers
+from kvsite.paths import PY, RUNTIME
 from kvsite.policy import CONTENT_SECURITY_POLICY
-from kvsite.specimens import specimen_kinds, specimen_sources
+from kvsite.prose import inline, to_html
+from kvsite.specimens import specimen_kinds
 from kvsite.stamps import STAMP
-from kvsite.timing import RESULTS, load_results, other_code_figure, timing_figure, timing_rows
+from kvsite.timing import (
+    RESULTS,
+    Results,
+    load_results,
+    other_code_figure,
+    timing_figure,
+    timing_rows,
+)
 from kvsite.wasm import WASM
-from kvsite.words import TEXTS, load_catalogue
 
-SITE = ROOT / "site"
-BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
-class Site:
-    """One build into one folder."""
+def build_pages(folder: Path) -> None:
+    """Write everything."""
+    shutil.copytree(RUNTIME, folder / "runtime", ignore=shutil.ignore_patterns(STAMP))
+    downloads = folder / "downloads"
+    downloads.mkdir()
+    notebooks = {notebook_file(language.source) for language in LANGUAGES}
+    for path in (*notebooks, RESULTS):
+        shutil.copyfile(path, downloads / path.name)
+    assets = Assets(folder)
+    for language in LANGUAGES:
+        (folder / language.folder).mkdir()
+        pages = Pages(folder, assets, language)
+        pages.write_index(f"{language.folder}/index.html")
+        pages.write_api()
+        pages.write_notebook()
+    english = Pages(folder, assets, ENGLISH)
+    english.write_index("index.html")
+    english.write_not_found()
+    (folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
 
-    def __init__(self, folder: Path) -> None:
+
+class Pages:
+    """The pages of one language."""
+
+    def __init__(self, folder: Path, assets: Assets, language: Language) -> None:
         self._folder = folder
-        self._assets: dict[str, str] = {}
-        self._templates = Environment(
-            loader=FileSystemLoader(SITE / "templates"),
-            autoescape=True,
-            trim_blocks=False,
-            undefined=StrictUndefined,
-        )
-        self._words = load_catalogue(TEXTS / "en.toml")
-        self._templates.filters["in_words"] = in_words
-        self._templates.globals["say"] = self._words.say
+        self._assets = assets
+        self._language = language
+        self._templates = environment(language)
 
-    def build(self) -> None:
-        """Write everything."""
-        shutil.copytree(RUNTIME, self._folder / "runtime", ignore=shutil.ignore_patterns(STAMP))
-        self._add_assets()
-        self._add_downloads()
-        self._write_index()
-        self._write_api()
-        self._write_notebook()
-        self._write_not_found()
-        (self._folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
-
-    def _add_assets(self) -> None:
-        for file in bundle_scripts(SITE / "js", self._folder / "assets"):
-            self._assets[f"{file.name.split('.')[0]}.js"] = f"assets/{file.name}"
-        scripts = Path(bokeh.__file__).parent / "server" / "static" / "js"
-        files = [
-            *(scripts / name for name in BOKEH_SCRIPTS),
-            *(path for path in sorted(WASM.iterdir()) if path.name != STAMP),
-            SITE / "favicon.svg",
-        ]
-        for path in files:
-            self._add_asset(path.name, path.read_bytes())
-        self._add_asset("style.css", style_sheet().encode())
-        self._add_asset("specimens.json", json.dumps(specimen_sources()).encode())
-
-    def _add_asset(self, name: str, content: bytes) -> None:
-        stem, dot, suffix = name.rpartition(".")
-        hashed = f"assets/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{suffix}"
-        (self._folder / hashed).write_bytes(content)
-        self._assets[name] = hashed
-
-    def _add_downloads(self) -> None:
-        downloads = self._folder / "downloads"
-        downloads.mkdir()
-        for path in (NOTEBOOK, RESULTS):
-            shutil.copyfile(path, downloads / path.name)
-
-    def _python(self, archive: str, packages: list[str]) -> dict[str, Any]:
-        """A PythonConfig of site/js/python.js, without a snapshot."""
-        runtime = self._folder / "runtime"
-        wheels = [path.name for path in runtime.glob("*.whl")]
-        return {
-            "runtimeUrl": "runtime/",
-            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
-            "archives": [self._file(archive)],
-            "packages": packages,
-        }
-
-    def _file(self, name: str) -> dict[str, Any]:
-        url = self._assets[name]
-        return {"url": url, "bytes": (self._folder / url).stat().st_size}
-
-    def _config(self) -> dict[str, Any]:
-        snapshot = {
-            "memory": self._file("snapshot.bin"),
-            "stdlib": self._file("stdlib.zip"),
-        }
-        return {
-            "labs": {
-                "dataUrls": {name: self._assets[lab_file(name)] for name in LABS},
-                "workerUrl": self._assets["lab-worker.js"],
-                "python": {**self._python("lab.tar", []), "snapshot": snapshot},
-            },
-            "cells": {
-                "workerUrl": self._assets["cells-worker.js"],
-                "specimensUrl": self._assets["specimens.json"],
-                "python": self._python("kvproof.tar", ["numpy"]),
-            },
-        }
-
-    def _write_index(self) -> None:
-        results = load_results()
-        *cells, check_yours = [
-            {**asdict(cell), "highlighted": Markup(highlight_python(cell.source))}
-            for cell in load_cells(SITE / "cells")
-        ]
-        labs = default_states(WASM, self._words)
+    def write_index(self, path: str) -> None:
+        """The article with its labs and cells."""
+        labs = default_states(WASM, words_of(self._language))
         context = {
+            **article_context(self._language, load_results()),
             "labs": labs,
-            "results": results,
-            "timings": timing_rows(results),
-            "timing_figure": timing_figure(results),
-            "other_code_figure": other_code_figure(results),
-            "diff": body_diff(
-                function_body(PY / "kvproof" / "decoder.py", "forward"),
-                function_body(PY / "kvproof" / "cached_decoder.py", "decode"),
-            ),
-            "cells": cells,
-            "check_yours": check_yours,
-            "specimen_kinds": specimen_kinds(),
+            "download": self._notebook.name,
+            **_ways(path),
         }
-        source = (SITE / "pages" / "en" / "index.md").read_text()
-        front, content = self.markdown(source, context)
-        self._write_page(
-            "index.html",
+        front, content = self._prose("index.md", context)
+        self._write(
+            path,
             **front,
             content=Markup(content),
             initial=labs["mask"]["initial"],
-            config=self._config(),
-            messages=self._words,
+            config=self._assets.config(),
+            messages=words_of(self._language),
         )
 
-    def _write_api(self) -> None:
+    def write_api(self) -> None:
+        """Every public name, with its docstring."""
         modules = public_modules()
         n_names = sum(len(module.entries) for module in modules)
-        source = (SITE / "pages" / "en" / "api.md").read_text()
-        front, content = self.markdown(source, {"modules": modules, "n_names": n_names})
-        self._write_page("api.html", **front, content=Markup(content))
+        front, content = self._prose("api.md", {"modules": modules, "n_names": n_names})
+        self._write(self._path("api.html"), **front, content=Markup(content))
 
-    def markdown(self, source: str, context: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Front matter and HTML of a page.
+    def write_notebook(self) -> None:
+        """The executed notebook, and how to read its results."""
+        path, results, notebook = self._path("notebook.html"), load_results(), self._notebook
+        context = {
+            "body": Markup(self._language.from_source(render_notebook(notebook))),
+            "download": notebook.name,
+            "colab": colab_url(self._language.source),
+            "results": results,
+            "timings": timing_rows(results),
+            **_ways(path),
+        }
+        front, content = self._prose("notebook.md", context)
+        self._write(path, **front, content=Markup(content))
 
-        Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
-        replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.  A
-        part ``lab_x`` is the lab ``x``.
-        """
-        parser = MarkdownIt("commonmark", {"html": True}).use(front_matter_plugin)
-        filled = self._templates.from_string(source).render(context)
-        [matter] = [t for t in parser.parse(filled) if t.type == "front_matter"]
-
-        def part(match: re.Match[str]) -> str:
-            name = match[1]
-            if name.startswith("lab_"):
-                lab = context["labs"][name.removeprefix("lab_")]
-                return self._templates.get_template(f"labs/{lab['name']}.html.j2").render(lab=lab)
-            return self._templates.get_template(f"{name}.html.j2").render(context)
-
-        html = re.sub(r"<!-- part: (\w+) -->", part, parser.render(filled))
-        return front_matter(matter.content), html
-
-    def _write_notebook(self) -> None:
-        content = self._templates.get_template("notebook.html.j2").render(body=render_notebook())
-        self._write_page(
-            "notebook.html",
-            title="The notebook: a KV cache in PyTorch, checked and timed",
-            description="Executed: decoder, equivalence matrix, broken variants, CPU times.",
-            content=Markup(content),
-        )
-
-    def _write_not_found(self) -> None:
-        self._write_page(
+    def write_not_found(self) -> None:
+        """What hosts answer with at any depth, so it can't refer to files."""
+        say = words_of(self._language).say
+        self._write(
             "404.html",
-            title="Not here",
-            description="This page doesn't exist.",
+            title=say("site.not-found-title"),
+            description=say("site.not-found-description"),
             content=Markup(self._templates.get_template("not_found.html.j2").render()),
-            # Hosts answer with this page at any depth, so it can't refer to files.
             inline_style=Markup(style_sheet()),
         )
 
-    def _write_page(self, name: str, **context: Any) -> None:
-        template = self._templates.get_template("page.html.j2")
-        page = template.render(
-            {"config": None, "inline_style": None, **context},
-            assets=self._assets,
+    def _prose(self, name: str, context: dict[str, Any]) -> tuple[dict[str, str], str]:
+        return render(self._templates, page_source(self._language, name), context)
+
+    def _path(self, file: str) -> str:
+        return f"{self._language.folder}/{file}"
+
+    @property
+    def _notebook(self) -> Path:
+        return notebook_file(self._language.source)
+
+    def _write(self, path: str, **context: Any) -> None:
+        file = "" if path == "404.html" else Path(path).name.removeprefix("index.html")
+        page = self._templates.get_template("page.html.j2").render(
+            {"config": None, "inline_style": None, **context, **_ways(path)},
+            file=file,
+            assets=self._assets.urls,
             content_security_policy=CONTENT_SECURITY_POLICY,
         )
-        (self._folder / name).write_text(page)
+        (self._folder / path).write_text(page, encoding="utf-8")
+
+
+def _ways(path: str) -> dict[str, str]:
+    """From a page to the site's folder, and to the other pages of its language."""
+    in_language = "/" in path
+    return {"root": "../" if in_language else "", "pages": "" if in_language else "en/"}
+
+
+def environment(language: Language) -> Environment:
+    """The templates of a language: its words in ``say``, its numbers by filters."""
+    templates = Environment(
+        loader=FileSystemLoader(SITE / "templates"), autoescape=True, undefined=StrictUndefined
+    )
+    templates.filters |= {**FILTERS, "in_words": in_words, "inline": inline}
+    templates.globals |= {
+        "say": words_of(language).say,
+        "language": language,
+        "languages": LANGUAGES,
+        "names": {other.code: words_of(ENGLISH)[other.name] for other in LANGUAGES},
+    }
+    return templates
+
+
+def render(
+    templates: Environment, source: str, context: dict[str, Any]
+) -> tuple[dict[str, str], str]:
+    """Front matter and HTML of a page.
+
+    Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
+    replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.  A part
+    ``lab_x`` is the lab ``x``.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        name = match[1]
+        if name.startswith("lab_"):
+            lab = context["labs"].get(name.removeprefix("lab_"))
+            if lab is None:
+                return ""
+            return templates.get_template(f"labs/{lab['name']}.html.j2").render(lab=lab)
+        return templates.get_template(f"{name}.html.j2").render(context)
+
+    front, html = to_html(templates.from_string(source).render(context))
+    return front, re.sub(r"<!-- part: (\w+) -->", part, html)
+
+
+def article_context(language: Language, results: Results) -> dict[str, Any]:
+    """What the article shows besides the labs."""
+    words = words_of(language)
+    *cells, check_yours = [shown_cell(cell) for cell in load_cells(SITE / "cells")]
+    return {
+        "numbers": numbers(),
+        "results": results,
+        "timings": timing_rows(results),
+        "timing_figure": timing_figure(results, words),
+        "other_code_figure": other_code_figure(results, words),
+        "error_curve_figure": error_curve_figure(results, words.say),
+        "diff": body_diff(
+            function_body(PY / "kvproof" / "decoder.py", "forward"),
+            function_body(PY / "kvproof" / "cached_decoder.py", "decode"),
+        ),
+        "cells": cells,
+        "check_yours": check_yours,
+        "specimen_kinds": specimen_kinds(),
+    }
+
+
+def shown_cell(cell: Cell) -> dict[str, Any]:
+    """A starting cell for the templates; ``id`` is the last part of its messages' IDs."""
+    number_and_name = cell.name.split("_", 1)
+    return {
+        **asdict(cell),
+        "id": number_and_name[1].replace("_", "-"),
+        "highlighted": Markup(highlight_python(cell.source)),
+    }
 
 
 def in_words(count: int) -> str:
-    """A count in prose: a word up to twelve, digits beyond."""
+    """A count in English prose: a word up to twelve, digits beyond."""
     return NUMBER_WORDS[count] if count < len(NUMBER_WORDS) else str(count)
-
-
-def front_matter(text: str) -> dict[str, str]:
-    """The page's ``key: value`` lines."""
-    return dict(line.split(": ", 1) for line in text.splitlines())
-
-
-def style_sheet() -> str:
-    """The palette as CSS variables for light and dark, then all styles."""
-    colours = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
-    palette = "\n".join([":root {", "  color-scheme: light dark;", *colours, "}"])
-    styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
-    return "\n".join([palette, *styles])

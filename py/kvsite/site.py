@@ -20,11 +20,11 @@ def build_site() -> Path:
     )
     if is_fresh(DIST, made_from):
         return DIST
-    from kvsite.pages import Site
+    from kvsite.pages import build_pages
 
     with stage("pages") as current:
         with new_folder(DIST, made_from) as folder:
-            Site(folder).build()
+            build_pages(folder)
             n_bytes = folder_bytes(folder)
         current.note(f"rendered, {megabytes(n_bytes)}")
     return DIST

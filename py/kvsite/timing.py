@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kvsite.paths import ROOT
+from kvsite.words import Catalogue
 
 RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
 
@@ -101,6 +102,7 @@ class Series:
     """How one path is drawn: colour says recompute or cache, the mark which one of them."""
 
     label: str
+    """ID of a message."""
     css_class: str
     mark: str
     """SVG path around the origin, a few units wide."""
@@ -114,25 +116,25 @@ CROSS = "M-2.5,-2.5L2.5,2.5M-2.5,2.5L2.5,-2.5"
 PLUS = "M-3.5,0H3.5M0,-3.5V3.5"
 
 WHAT_A_CACHE_SAVES = {
-    "full_recompute": Series("full recompute", "recompute solid", CIRCLE),
-    "full_recompute_last_only": Series("full recompute, last only", "recompute", CIRCLE),
-    "cached_concat": Series("cached, concatenated", "cached solid", TRIANGLE),
-    "cached_static": Series("cached, preallocated", "cached", TRIANGLE),
-    "prefill": Series("prefill", "prefill", CROSS),
+    "full_recompute": Series("timing.full", "recompute solid", CIRCLE),
+    "full_recompute_last_only": Series("timing.last-only", "recompute", CIRCLE),
+    "cached_concat": Series("timing.concat", "cached solid", TRIANGLE),
+    "cached_static": Series("timing.static", "cached", TRIANGLE),
+    "prefill": Series("timing.prefill", "prefill", CROSS),
 }
 IN_OTHER_CODE = {
-    "cached_concat": Series("PyTorch, concatenated", "cached solid", TRIANGLE),
-    "cached_transformers": Series("transformers", "cached", DIAMOND),
-    "numpy_concat": Series("NumPy, concatenated", "cached solid", SQUARE),
-    "numpy_static": Series("NumPy, preallocated", "cached", SQUARE),
-    "numpy_fast": Series("NumPy, fast", "cached", PLUS),
+    "cached_concat": Series("timing.pytorch", "cached solid", TRIANGLE),
+    "cached_transformers": Series("timing.transformers", "cached", DIAMOND),
+    "numpy_concat": Series("timing.numpy-concat", "cached solid", SQUARE),
+    "numpy_static": Series("timing.numpy-static", "cached", SQUARE),
+    "numpy_fast": Series("timing.numpy-fast", "cached", PLUS),
 }
 
 WIDTH, HEIGHT = 720, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 712, 56, 336
 # The figure stands in the page itself, so the page's variables (kvlab.palette) reach it.
 STYLE = """
-.timing-plot { max-width: 100%; height: auto; font: 13px system-ui, sans-serif; }
+.timing-plot { max-width: 100%; height: auto; font: 13px var(--font); }
 .timing-plot text { fill: var(--text); }
 .timing-plot .grid { stroke: var(--line); }
 .timing-plot path { fill: none; stroke-width: 1.3; }
@@ -166,43 +168,56 @@ class LogScale:
         return BOTTOM - (math.log(ms) - first) / (last - first) * (BOTTOM - TOP)
 
 
-def timing_figure(results: Results) -> str:
+def timing_figure(results: Results, words: Catalogue) -> str:
     """What a cache saves: the samples of PyTorch's paths as an inline SVG."""
-    title = f"CPU times of {results['protocol']['continuation_steps']} continuation tokens"
-    return _figure(results, "timing", title, describe(results), WHAT_A_CACHE_SAVES)
+    title = words.say("timing.figure", steps=results["protocol"]["continuation_steps"])
+    return _figure(results, words, "timing", title, describe(results, words), WHAT_A_CACHE_SAVES)
 
 
-def other_code_figure(results: Results) -> str:
+def other_code_figure(results: Results, words: Catalogue) -> str:
     """The cached step in other code: the samples of PyTorch, transformers and NumPy."""
-    steps = results["protocol"]["continuation_steps"]
-    title = f"CPU times of {steps} cached steps in PyTorch, transformers and NumPy"
-    return _figure(results, "other-code", title, describe_other_code(results), IN_OTHER_CODE)
+    title = words.say("timing.other-figure", steps=results["protocol"]["continuation_steps"])
+    description = describe_other_code(results, words)
+    return _figure(results, words, "other-code", title, description, IN_OTHER_CODE)
 
 
-def describe(results: Results) -> str:
+def describe(results: Results, words: Catalogue) -> str:
     """What the first figure shows, in one sentence."""
     first, *_, last = timing_rows(results)
-    return (
-        f"From {first.prefix} to {last.prefix} tokens of prefix, the median of full recompute "
-        f"with the last position projected goes from {first.last_only.p50_ms:.1f} to "
-        f"{last.last_only.p50_ms:.1f} ms, that of the cached path from "
-        f"{first.cached_concat.p50_ms:.1f} to {last.cached_concat.p50_ms:.1f} ms."
-    )
+    medians = {
+        "recompute_first": first.last_only,
+        "recompute_last": last.last_only,
+        "cached_first": first.cached_concat,
+        "cached_last": last.cached_concat,
+    }
+    places = {"first": first.prefix, "last": last.prefix, **_shown(medians)}
+    return words.say("timing.describe", **places)
 
 
-def describe_other_code(results: Results) -> str:
+def describe_other_code(results: Results, words: Catalogue) -> str:
     """What the second figure shows, in one sentence."""
     row = timing_rows(results)[-1]
-    return (
-        f"Behind {row.prefix} tokens the median is {row.cached_concat.p50_ms:.1f} ms for PyTorch, "
-        f"{row.transformers.p50_ms:.1f} ms for transformers, {row.numpy_concat.p50_ms:.1f} ms for "
-        f"NumPy with concatenation, {row.numpy_static.p50_ms:.1f} ms with preallocated memory, and "
-        f"{row.numpy_fast.p50_ms:.1f} ms for NumPy's fast path."
-    )
+    medians = {
+        "pytorch": row.cached_concat,
+        "transformers": row.transformers,
+        "concat": row.numpy_concat,
+        "static": row.numpy_static,
+        "fast": row.numpy_fast,
+    }
+    return words.say("timing.describe-other", prefix=row.prefix, **_shown(medians))
+
+
+def _shown(times: dict[str, Times]) -> dict[str, str]:
+    return {name: f"{one.p50_ms:.1f}" for name, one in times.items()}
 
 
 def _figure(
-    results: Results, name: str, title: str, description: str, paths: dict[str, Series]
+    results: Results,
+    words: Catalogue,
+    name: str,
+    title: str,
+    description: str,
+    paths: dict[str, Series],
 ) -> str:
     """Log milliseconds, a group for each prefix, a strip for each path, a tick at its p50."""
     rows = [row for row in results["rows"] if row["path"] in paths]
@@ -211,25 +226,25 @@ def _figure(
         [
             f'<svg class="timing-plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
             f'aria-labelledby="{name}-title {name}-desc" xmlns="http://www.w3.org/2000/svg">',
-            f'<title id="{name}-title">{title}</title>',
+            f'<title id="{name}-title">{escape(title)}</title>',
             f'<desc id="{name}-desc">{escape(description)}</desc>',
             f"<style>{STYLE}</style>",
-            *_legend(paths),
-            *_axes(results["protocol"]["prefixes"], scale),
+            *_legend(paths, words),
+            *_axes(results["protocol"]["prefixes"], scale, words),
             *(mark for row in rows for mark in _strip(row, results, scale, paths)),
             "</svg>",
         ]
     )
 
 
-def _legend(paths: dict[str, Series]) -> Iterator[str]:
+def _legend(paths: dict[str, Series], words: Catalogue) -> Iterator[str]:
     for i, series in enumerate(paths.values()):
         x, y = LEFT + 8 + 225 * (i // 2), 14 + 20 * (i % 2)
         yield f'<path class="{series.css_class}" d="{series.mark}" transform="translate({x} {y})"/>'
-        yield f'<text x="{x + 10}" y="{y + 4}">{escape(series.label)}</text>'
+        yield f'<text x="{x + 10}" y="{y + 4}">{escape(words.say(series.label))}</text>'
 
 
-def _axes(prefixes: list[int], scale: LogScale) -> Iterator[str]:
+def _axes(prefixes: list[int], scale: LogScale, words: Catalogue) -> Iterator[str]:
     for ms in scale.ticks:
         y = scale.y(ms)
         yield f'<path class="grid" d="M{LEFT},{y:.1f}H{RIGHT}"/>'
@@ -238,7 +253,8 @@ def _axes(prefixes: list[int], scale: LogScale) -> Iterator[str]:
         x = LEFT + _group_width(prefixes) * (group + 0.5)
         yield f'<text x="{x:.1f}" y="{BOTTOM + 18}" text-anchor="middle">{prefix}</text>'
     middle = (LEFT + RIGHT) / 2
-    yield f'<text x="{middle}" y="{BOTTOM + 38}" text-anchor="middle">tokens in the prefix</text>'
+    label = escape(words.say("timing.x-axis"))
+    yield f'<text x="{middle}" y="{BOTTOM + 38}" text-anchor="middle">{label}</text>'
     yield f'<text x="{LEFT - 6}" y="{TOP - 14}" text-anchor="end">ms</text>'
 
 

@@ -1,6 +1,7 @@
 // A checker's report, drawn from its data. All of it is inserted as text.
 
 import { button, element } from "./cell-element.js";
+import { knows, paragraph, say } from "./words.js";
 
 /**
  * @typedef {{n_past: number, n_new: number, seen: boolean[][], expected: boolean[][]}} Influence
@@ -21,7 +22,7 @@ import { button, element } from "./cell-element.js";
  * @property {number} confidence
  * @property {Influence | null} influence
  *
- * @typedef {object} Report kvproof.checking.Report, and what its kinds mean
+ * @typedef {object} Report kvproof.checking.Report
  * @property {string} decoder
  * @property {boolean} ok
  * @property {boolean} complete
@@ -34,16 +35,25 @@ import { button, element } from "./cell-element.js";
  * @property {string} dtype
  * @property {number} n_calls
  * @property {number} seconds
- * @property {Record<string, string>} meanings
  */
 
-/** A cell of a mask: its class, as in the lab, its sign, and what that means. */
+/** A cell of a mask: its class, as in the lab, its sign, and the message of what that means. */
 const STATES = {
-  history: ["●", "cached token, moves the row"],
-  chunk: ["●", "token of this chunk, moves the row"],
-  "hidden-future": ["–", "doesn't, and shouldn't"],
-  "wrongly-hidden": ["×", "should, and doesn't"],
-  "wrongly-seen": ["!", "does, and shouldn't"],
+  history: ["●", "report.state.history"],
+  chunk: ["●", "report.state.chunk"],
+  "hidden-future": ["–", "report.state.hidden-future"],
+  "wrongly-hidden": ["×", "report.state.wrongly-hidden"],
+  "wrongly-seen": ["!", "report.state.wrongly-seen"],
+};
+
+/** What the checker itself says is English on every page. */
+const SENTENCES = { lang: "en" };
+
+/** Where something is wrong, and the message of it. */
+const PLACES = {
+  row: "report.place.row",
+  position: "report.place.position",
+  layer: "report.place.layer",
 };
 
 /**
@@ -51,8 +61,10 @@ const STATES = {
  *
  * @param {Report} report
  */
-export function summary({ ok, findings, meanings }) {
-  return ok ? "Nothing wrong was found." : `Wrong: ${meanings[findings[0].kind]}.`;
+export function summary({ ok, findings }) {
+  return ok
+    ? say("report.nothing-wrong")
+    : say("report.wrong-line", { meaning: meaning(findings[0].kind) });
 }
 
 /**
@@ -63,65 +75,65 @@ export function drawnReport(report, text) {
   const { findings, checked, not_checked, notes, ok, complete } = report;
   return element("div", { className: "report" }, [
     verdict(report),
-    ...findings.map((finding) => drawnFinding(finding, report.meanings)),
-    ...list("What limits this verdict", notes, true),
-    ...list("What was checked", checked, ok),
-    ...list(
-      "What was not checked, and what would unlock it",
-      not_checked,
-      ok || (!complete && findings.length === 0),
-    ),
-    copyable("The whole report as text", text),
+    ...findings.map((finding) => drawnFinding(finding)),
+    ...list(say("report.notes"), notes, true),
+    ...list(say("report.checked"), checked, ok),
+    ...list(say("report.not-checked"), not_checked, ok || (!complete && findings.length === 0)),
+    copyable(say("report.text"), text),
   ]);
 }
 
 /** @param {Report} report */
 function verdict({ decoder, ok, complete, n_calls, seconds, dtype, noise, tolerance }) {
   const name = element("code", {}, [decoder]);
-  const words = complete ? "Right, as far as it was checked" : "Right so far: the budget ran out";
+  const right = complete ? "report.right" : "report.right-so-far";
   const line = element("p", { className: "report-verdict" }, [
-    element("strong", {}, [ok ? `✓ ${words}` : "✗ Wrong"]),
+    element("strong", {}, [say(ok ? right : "report.wrong")]),
     " ",
     name,
   ]);
   line.dataset.ok = String(ok);
-  const facts = `${n_calls} calls in ${seconds.toFixed(1)} s, ${dtype}; rounding makes ${short(noise)}, allowed ${short(tolerance)}`;
+  const facts = say("report.facts", {
+    calls: n_calls,
+    seconds: seconds.toFixed(1),
+    dtype,
+    noise: short(noise),
+    tolerance: short(tolerance),
+  });
   return element("div", {}, [line, element("p", { className: "report-facts" }, [facts])]);
 }
 
-/**
- * @param {Finding} finding
- * @param {Record<string, string>} meanings
- */
-function drawnFinding(finding, meanings) {
+/** @param {Finding} finding */
+function drawnFinding(finding) {
   const { kind, evidence, alternatives, influence, snippet } = finding;
-  const title = element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]);
-  const others = alternatives.map(({ kind: other, confidence, why }) =>
-    element("li", {}, [
-      element("code", {}, [other]),
-      ` ${percent(confidence)}: ${meanings[other]}${why && `; ${why}`}`,
-    ]),
-  );
+  const title = element("h4", {}, [sentence(meaning(kind)), " ", element("code", {}, [kind])]);
+  const others = alternatives.map(({ kind: other, confidence, why }) => {
+    const args = { percent: percent(confidence), meaning: meaning(other) };
+    const said = why
+      ? say("report.alternative-why", { ...args, why })
+      : say("report.alternative", args);
+    return element("li", {}, [element("code", {}, [other]), ` ${said}`]);
+  });
   return element("section", { className: "report-finding" }, [
     title,
     ...(finding.case ? [drawnCase(finding.case, finding.first_bad)] : []),
     ...amounts(finding),
     ...(influence ? [drawnInfluence(influence)] : []),
-    element("p", { className: "report-label" }, ["What speaks for it"]),
+    element("p", { className: "report-label" }, [say("report.evidence")]),
     element(
       "ul",
-      {},
+      SENTENCES,
       evidence.map((text) => element("li", {}, [sentence(text)])),
     ),
     ...(others.length
       ? [
           element("p", { className: "report-label" }, [
-            `Most likely at ${percent(finding.confidence)}; it could also be`,
+            say("report.alternatives", { percent: percent(finding.confidence) }),
           ]),
           element("ul", {}, others),
         ]
       : []),
-    ...(snippet ? [copyable("See it yourself in Python", snippet)] : []),
+    ...(snippet ? [copyable(say("report.snippet"), snippet)] : []),
   ]);
 }
 
@@ -139,7 +151,9 @@ function drawnCase({ tokens, ops, lengths }, firstBad) {
     next += size;
     return tokens.map((row, index) => {
       const pads = start === 0 && lengths ? size - lengths[index] : 0;
-      const shown = row.slice(start, start + size).map((token, i) => (i < pads ? "pad" : token));
+      const shown = row
+        .slice(start, start + size)
+        .map((token, i) => (i < pads ? say("report.pad") : token));
       return shown.join(" ");
     });
   });
@@ -150,10 +164,10 @@ function drawnCase({ tokens, ops, lengths }, firstBad) {
     return head;
   });
   const rows = tokens.map((_, row) => [
-    heading("row", tokens.length > 1 ? `row ${row}` : "tokens"),
+    heading("row", tokens.length > 1 ? say("report.row", { number: row }) : say("report.tokens")),
     ...columns.map((texts) => element("td", {}, [texts[row]])),
   ]);
-  return table("report-case", "The smallest case that fails", [heading("col", ""), ...heads], rows);
+  return table("report-case", say("report.case"), [heading("col", ""), ...heads], rows);
 }
 
 /** @param {Finding} finding */
@@ -163,13 +177,14 @@ function amounts({ case: smallest, max_abs_error, tolerance, first_bad }) {
   }
   const off =
     typeof max_abs_error === "number"
-      ? `The logits are off by ${short(max_abs_error)}; a right cache stays below ${short(tolerance)}.`
-      : "The logits can't be compared.";
-  const places = smallest && smallest.tokens.length > 1 ? ["row"] : [];
-  const where = [...places, "position", "layer"]
-    .filter((name) => name in first_bad)
-    .map((name) => `${name} ${first_bad[name]}`);
-  return [element("p", {}, [where.length ? `${off} First wrong: ${where.join(", ")} (✗).` : off])];
+      ? say("report.off", { error: short(max_abs_error), tolerance: short(tolerance) })
+      : say("report.not-comparable");
+  const severalRows = smallest !== null && smallest.tokens.length > 1;
+  const where = Object.entries(PLACES)
+    .filter(([name]) => name in first_bad && (name !== "row" || severalRows))
+    .map(([name, message]) => say(message, { number: first_bad[name] }));
+  const first = say("report.first-wrong", { places: where.join(say("report.place-gap")) });
+  return [element("p", {}, [where.length ? paragraph([off, first]) : off])];
 }
 
 /** @param {Influence} influence */
@@ -191,22 +206,25 @@ function drawnInfluence({ n_past, n_new, seen, expected }) {
       }),
     ]);
     const head = [
-      heading("col", "row \\ token"),
+      heading("col", say("report.corner")),
       ...expected[0].map((_, key) => heading("col", key)),
     ];
     return table("matrix", title, head, rows);
   };
   const masks = [
-    mask("Expected: full, without a cache", (row, key) => expected[row][key]),
-    mask("Seen: step, with the cache", (row, key) => seen[row][key]),
+    mask(say("report.expected"), (row, key) => expected[row][key]),
+    mask(say("report.seen"), (row, key) => seen[row][key]),
   ];
   const legend = Object.entries(STATES)
     .filter(([state]) => states.has(state))
-    .map(([state, [mark, meaning]]) =>
-      element("li", {}, [element("span", { className: `swatch ${state}` }, [mark]), ` ${meaning}`]),
-    );
-  const what = n_past ? `behind ${n_past} in the cache` : "with nothing in the cache";
-  const caption = `Which tokens move which of the ${n_new} new rows, ${what}: ${differences(seen, expected)}`;
+    .map(([state, [mark, message]]) => {
+      const swatch = element("span", { className: `swatch ${state}` }, [mark]);
+      return element("li", {}, [swatch, ` ${say(message)}`]);
+    });
+  const args = { rows: n_new, differences: differences(seen, expected) };
+  const caption = n_past
+    ? say("report.influence.behind", { ...args, P: n_past })
+    : say("report.influence.empty", args);
   return element("figure", { className: "report-influence" }, [
     element("figcaption", {}, [caption]),
     element("div", { className: "report-masks" }, masks),
@@ -238,12 +256,12 @@ function differences(seen, expected) {
       .length;
   const parts = [];
   if (count(true)) {
-    parts.push(`${count(true)} × should and don't`);
+    parts.push(say("report.missing", { count: count(true) }));
   }
   if (count(false)) {
-    parts.push(`${count(false)} ! do and shouldn't`);
+    parts.push(say("report.excess", { count: count(false) }));
   }
-  return `${parts.join(", ")}.`;
+  return parts.join(say("report.place-gap"));
 }
 
 /**
@@ -289,7 +307,7 @@ function heading(scope, text) {
  */
 function list(title, sentences, open) {
   const items = sentences.map((text) => element("li", {}, [text]));
-  return items.length ? [folded(title, [element("ul", {}, items)], open)] : [];
+  return items.length ? [folded(title, [element("ul", SENTENCES, items)], open)] : [];
 }
 
 /**
@@ -309,8 +327,8 @@ function folded(title, content, open = false) {
 function copyable(title, text) {
   const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0 }, [text]);
   const said = element("span", { role: "status" });
-  const copy = button("Copy", async () => {
-    said.textContent = (await copied(text, pre)) ? "Copied." : "Selected: copy with Ctrl+C (⌘ C).";
+  const copy = button(say("report.copy"), async () => {
+    said.textContent = (await copied(text, pre)) ? say("report.copied") : say("report.select");
   });
   return folded(title, [element("div", { className: "report-copy" }, [copy, said]), pre]);
 }
@@ -327,6 +345,12 @@ async function copied(text, pre) {
     getSelection()?.selectAllChildren(pre); // not permitted: the reader's own keys still work
     return false;
   }
+}
+
+/** @param {string} kind */
+function meaning(kind) {
+  const message = `kind.${kind}`;
+  return say(knows(message) ? message : "kind.UNKNOWN");
 }
 
 /** @param {string} text */

@@ -2,6 +2,7 @@
 // there.
 
 import { button } from "./cell-element.js";
+import { paragraph, say } from "./words.js";
 
 export class Specimens {
   #select;
@@ -24,7 +25,7 @@ export class Specimens {
   constructor(root, url, view) {
     this.#select = /** @type {HTMLSelectElement} */ (root.querySelector("select"));
     this.#said = /** @type {HTMLElement} */ (root.querySelector("[role=status]"));
-    this.#back = button("Bring my text back", () => this.#bringBack(), { hidden: true });
+    this.#back = button(say("specimens.bring-back"), () => this.#bringBack(), { hidden: true });
     this.#url = url;
     this.#view = view;
     this.#known.set(view.text, "");
@@ -48,7 +49,7 @@ export class Specimens {
     } catch (error) {
       this.#sources = undefined;
       this.#select.value = this.#known.get(this.#view.text) ?? "";
-      this.#said.textContent = `The zoo can't be loaded (${error}). Pick again to retry.`;
+      this.#said.textContent = say("specimens.failed", { reason: String(error) });
       return;
     }
     if (name !== this.#select.value) {
@@ -61,17 +62,16 @@ export class Specimens {
       this.#back.hidden = false;
     }
     this.#view.load(text);
-    const kept = this.#back.hidden
-      ? ""
-      : " Yours is kept: undo in the editor, or the button, brings it back.";
-    this.#said.textContent = `${name || "The decoder that this page came with"} is loaded. Run the cell.${kept}`;
+    const loaded = name ? say("specimens.loaded", { name }) : say("specimens.loaded-original");
+    const kept = this.#back.hidden ? [] : [say("specimens.kept")];
+    this.#said.textContent = paragraph([loaded, ...kept]);
   }
 
   #bringBack() {
     this.#select.focus(); // the button is about to vanish and would take the focus with it
     this.#back.hidden = true;
     this.#view.load(this.#written);
-    this.#said.textContent = "Your text is back.";
+    this.#said.textContent = say("specimens.is-back");
   }
 
   #fetched() {

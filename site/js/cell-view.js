@@ -3,6 +3,7 @@
 import { createEditor, setText } from "./cell-editor.js";
 import { button, element } from "./cell-element.js";
 import { CellOutput } from "./cell-output.js";
+import { say } from "./words.js";
 
 export class CellView {
   #section;
@@ -23,13 +24,13 @@ export class CellView {
     this.#section = section;
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
     this.original = (this.#source.textContent ?? "").trimEnd();
-    this.output = new CellOutput(`Output of cell ${number}`);
+    this.output = new CellOutput(say("cells.output", { number }));
     const box = element("div", { className: "cell-box" }, [this.#head(number, () => run(false))]);
     pre.replaceWith(box);
     this.#editor = createEditor({
       parent: box,
       text: this.original,
-      label: `Cell ${number} of ${total}: ${section.dataset.title}`,
+      label: say("cells.label", { number, total, title: section.dataset.title ?? "" }),
       helpId,
       onRun: run,
       onEdit: () => {
@@ -49,8 +50,13 @@ export class CellView {
     return element("div", { className: "cell-head" }, [
       this.#count,
       this.#state,
-      button("Reset", () => this.reset(), { ariaLabel: `Reset cell ${number}` }),
-      button("Run", run, { ariaLabel: `Run cell ${number}`, className: "primary" }),
+      button(say("cells.reset"), () => this.reset(), {
+        ariaLabel: say("cells.reset-label", { number }),
+      }),
+      button(say("cells.run"), run, {
+        ariaLabel: say("cells.run-label", { number }),
+        className: "primary",
+      }),
     ]);
   }
 

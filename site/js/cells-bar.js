@@ -1,11 +1,8 @@
 // The bar above the cells: buttons for all of them, and one line on what Python is doing.
 
 import { button, element } from "./cell-element.js";
-import { sizeOf } from "./progress.js";
-
-const HELP =
-  "Shift+Enter runs a cell and moves on, Ctrl+Enter (⌘ Enter) runs it and stays. " +
-  "Tab leaves the editor, as does Escape, then Tab; Ctrl+] (⌘ ]) indents.";
+import { sizeOf, stageWords } from "./progress.js";
+import { say } from "./words.js";
 
 export class CellsBar {
   /** Id of the line that explains the keys. */
@@ -19,21 +16,21 @@ export class CellsBar {
 
   /** @param {Record<"runAll" | "stop" | "restart" | "resetAll" | "retry", () => void>} actions */
   constructor(actions) {
-    this.#stop = button("Stop", actions.stop);
-    this.#retry = button("Retry", () => {
+    this.#stop = button(say("cells.stop"), actions.stop);
+    this.#retry = button(say("cells.retry"), () => {
       this.#stop.focus(); // Retry is about to vanish and would take the focus with it.
       actions.retry();
     });
     const buttons = element("div", { className: "cells-buttons", role: "group" }, [
-      button("Run all", actions.runAll, { className: "primary" }),
+      button(say("cells.run-all"), actions.runAll, { className: "primary" }),
       this.#stop,
-      button("Restart", actions.restart),
-      button("Reset all", actions.resetAll),
+      button(say("cells.restart"), actions.restart),
+      button(say("cells.reset-all"), actions.resetAll),
     ]);
-    buttons.ariaLabel = "All cells";
+    buttons.ariaLabel = say("cells.all");
     const line = element("div", { className: "cells-line" }, [this.#status, this.#retry]);
     this.element = element("div", { className: "cells-bar" }, [buttons, line, this.#announcer]);
-    this.help = element("p", { className: "cells-help", id: this.helpId }, [HELP]);
+    this.help = element("p", { className: "cells-help", id: this.helpId }, [say("cells.help")]);
     this.busy = false;
   }
 
@@ -50,14 +47,15 @@ export class CellsBar {
 
   /** @param {{stage: string, loaded?: number, total?: number}} progress loaded, total in bytes */
   progress({ stage, loaded = 0, total = 0 }) {
+    const words = stageWords(stage);
     if (loaded < total) {
-      this.#show(`${stage} Python ${sizeOf({ loaded, total })}`);
+      this.#show(say("cells.loading", { stage: words, size: sizeOf({ loaded, total }) }));
     } else {
-      this.#show(total ? "starting Python" : stage);
+      this.#show(total ? stageWords("starting") : words);
     }
     if (stage !== this.#stage) {
       this.#stage = stage;
-      this.#announcer.textContent = stage;
+      this.#announcer.textContent = words;
     }
   }
 

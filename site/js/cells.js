@@ -4,12 +4,11 @@ import { CellPython } from "./cell-python.js";
 import { Specimens } from "./cell-specimens.js";
 import { CellView } from "./cell-view.js";
 import { CellsBar } from "./cells-bar.js";
+import { paragraph, say } from "./words.js";
 
 /**
  * @typedef {{workerUrl: string, specimensUrl: string} & import("./python.js").PythonConfig} CellsConfig
  */
-
-const LOST = "Variables are lost; the next run starts Python anew.";
 
 /**
  * Makes the static cells in `root` editable.
@@ -83,7 +82,7 @@ class Notebook {
     for (const [index, section] of sections.entries()) {
       this.#add(/** @type {HTMLElement} */ (section), index + 1, sections.length);
     }
-    this.#bar.say("Python starts with the first run.");
+    this.#bar.say(say("cells.first-run"));
     this.#show();
   }
 
@@ -99,13 +98,13 @@ class Notebook {
     const running = this.#running;
     if (running) {
       this.#end();
-      this.#bar.say(`Stopped cell ${running.number}. ${LOST}`);
+      this.#bar.say(say("cells.stopped", { number: running.number }));
     }
   }
 
   restart() {
     this.#end();
-    this.#bar.say(`Restarted. ${LOST}`);
+    this.#bar.say(say("cells.restarted"));
   }
 
   /** Brings back the original texts; undo works in each editor. */
@@ -113,7 +112,7 @@ class Notebook {
     for (const cell of this.#cells) {
       cell.view.reset();
     }
-    this.#bar.say("All cells have their original text again.");
+    this.#bar.say(say("cells.reset-done"));
   }
 
   /**
@@ -176,7 +175,7 @@ class Notebook {
     if (message.type === "progress") {
       this.#bar.progress(message);
     } else if (message.type === "ready") {
-      this.#bar.say("Python is ready.");
+      this.#bar.say(say("cells.ready"));
       this.#show();
     } else if (message.type === "failed") {
       this.#fail(message.message);
@@ -197,18 +196,20 @@ class Notebook {
     cell.count = this.#count;
     cell.outcome = error === undefined ? "done" : "error";
     if (error === undefined) {
-      this.#bar.say(`Cell ${cell.number} is done.`);
+      this.#bar.say(say("cells.done", { number: cell.number }));
     } else {
       cell.view.output.add("error", error);
-      const skipped = this.#queue.splice(0).map(({ number }) => ` Cell ${number} wasn't run.`);
-      this.#bar.say(`Cell ${cell.number}: ${lastLine(error)}.${skipped.join("")}`);
+      const failed = say("cells.failed", { number: cell.number, error: lastLine(error) });
+      const skipped = this.#queue.splice(0).map(({ number }) => say("cells.skipped", { number }));
+      this.#bar.say(paragraph([failed, ...skipped]));
     }
     if (value !== undefined) {
       cell.view.output.add("value", value);
     }
     cell.view.output.draw();
     if (report !== undefined) {
-      this.#bar.say(`Cell ${cell.number} is done. ${cell.view.output.drawReport(report)}`);
+      const verdict = cell.view.output.drawReport(report);
+      this.#bar.say(paragraph([say("cells.done", { number: cell.number }), verdict]));
     }
     this.#next();
   }
@@ -220,16 +221,16 @@ class Notebook {
     for (const cell of this.#unstarted) {
       cell.outcome = "";
     }
-    this.#bar.fail(`Python didn't start: ${message}`);
+    this.#bar.fail(say("cells.start-failed", { reason: message }));
     this.#show();
   }
 
   /** @param {string} message */
   #crash(message) {
     const cell = /** @type {Cell} */ (this.#running);
-    cell.view.output.add("error", `Python crashed: ${message}`);
+    cell.view.output.add("error", say("cells.crash", { reason: message }));
     this.#end();
-    this.#bar.say(`Cell ${cell.number} crashed Python. ${LOST}`);
+    this.#bar.say(say("cells.crashed", { number: cell.number }));
   }
 
   /** Ends Python; its outputs stay and are marked. */
@@ -260,41 +261,48 @@ class Notebook {
    */
   #stateOf(cell) {
     if (cell === this.#running) {
-      return ["[*]", "running", this.#python.ready ? "running" : "waiting for Python"];
+      return [
+        "[*]",
+        "running",
+        say(this.#python.ready ? "cells.state.running" : "cells.state.waiting"),
+      ];
     }
     if (this.#queue.includes(cell)) {
-      return ["[*]", "queued", "queued"];
+      return ["[*]", "queued", say("cells.state.queued")];
     }
     const count = `[${cell.count ?? " "}]`;
     const why = this.#staleness(cell);
     if (why) {
-      return [count, "stale", `stale: ${why}`];
+      return [count, "stale", say(why)];
     }
-    return [count, cell.outcome || "idle", OUTCOMES[cell.outcome]];
+    const { outcome } = cell;
+    return outcome ? [count, outcome, say(OUTCOMES[outcome])] : [count, "idle", ""];
   }
 
-  /** @param {Cell} cell */
+  /**
+   * @param {Cell} cell
+   * @returns {string} the message that says why, or ""
+   */
   #staleness({ number, ran, view }) {
     if (!ran) {
       return "";
     }
     if (ran.texts.at(-1) !== view.text) {
-      return "edited since it ran";
+      return "cells.state.edited";
     }
     const above = this.#cells.slice(0, number - 1);
     const changed = above.some(
       (cell, index) => cell.view.text !== ran.texts[index] || (cell.ran?.id ?? 0) > ran.id,
     );
-    return changed ? "a cell above was edited or run since" : "";
+    return changed ? "cells.state.above" : "";
   }
 }
 
 const OUTCOMES = {
-  "": "",
-  done: "done",
-  error: "error",
-  stopped: "stopped",
-  before: "from before the restart",
+  done: "cells.state.done",
+  error: "cells.state.error",
+  stopped: "cells.state.stopped",
+  before: "cells.state.before",
 };
 
 /** @param {string} text */

@@ -1,14 +1,7 @@
 // Says where the labs' numbers come from: one line for Python, and a short one beside each lab.
 
-import { sizeOf } from "./progress.js";
+import { sizeOf, stageWords } from "./progress.js";
 import { say } from "./words.js";
-
-/** @type {Record<string, string>} */
-const STAGES = {
-  downloading: "runtime.stage.downloading",
-  starting: "runtime.stage.starting",
-  importing: "runtime.stage.importing",
-};
 
 export class LabStatus {
   #line = byId("runtime-status");
@@ -30,7 +23,7 @@ export class LabStatus {
 
   /** @param {import("./python.js").Progress} progress */
   loading({ stage, loaded = 0, total = 0 }) {
-    const words = say(STAGES[stage]);
+    const words = stageWords(stage);
     if (stage !== this.#stage) {
       this.#stage = stage;
       this.#set("loading", say("runtime.loading", { stage: words }));

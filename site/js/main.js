@@ -11,7 +11,7 @@ const WAIT_FOR_CLICK = "(max-width: 40rem)";
 
 const config = JSON.parse(document.getElementById("site-config")?.textContent ?? "");
 /** @param {string} path */
-const absolute = (path) => new URL(path, document.baseURI).href;
+const absolute = (path) => new URL(config.root + path, document.baseURI).href;
 
 /** @param {any} python a PythonConfig with relative URLs */
 function located(python) {

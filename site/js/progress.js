@@ -1,4 +1,18 @@
-// How a download's progress is told.
+// How the start of Python is told.
+
+import { say } from "./words.js";
+
+/** @type {Record<string, string>} */
+const STAGES = {
+  downloading: "runtime.stage.downloading",
+  starting: "runtime.stage.starting",
+  importing: "runtime.stage.importing",
+};
+
+/** @param {string} stage ours, or a sentence of Pyodide's about a package */
+export function stageWords(stage) {
+  return stage in STAGES ? say(STAGES[stage]) : stage;
+}
 
 /**
  * @param {{loaded: number, total: number}} progress in bytes
@@ -7,5 +21,5 @@
 export function sizeOf({ loaded, total }) {
   /** @param {number} bytes */
   const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
-  return `${megabytes(loaded)} of ${megabytes(total)} MB`;
+  return say("progress.size", { loaded: megabytes(loaded), total: megabytes(total) });
 }

@@ -15,6 +15,11 @@ export function say(id, args = {}) {
   return message.replace(/\{(\w+)\}/g, (_, place) => String(args[place]));
 }
 
+/** @param {string} id */
+export function knows(id) {
+  return id in messages;
+}
+
 /** @param {string[]} sentences of one paragraph */
 export function paragraph(sentences) {
   return sentences.join(messages["sentence-gap"]);

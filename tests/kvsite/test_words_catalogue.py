@@ -1,10 +1,17 @@
 """The catalogues of messages: complete, equal in all languages, and every message is used."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from kvsite.words import Catalogue, load_catalogue, places
+from kvlab.cells import load_cells
+from kvproof.checking import KINDS
+from kvproof.checking.report import NO_KIND
+from kvsite.languages import LANGUAGES, words_of
+from kvsite.pages import shown_cell
+from kvsite.paths import PY, ROOT
+from kvsite.words import TEXTS, Catalogue, load_catalogue, places
 
 
 def test_tables_give_the_first_parts_of_an_id(tmp_path: Path) -> None:
@@ -33,3 +40,62 @@ def test_an_unknown_message_is_refused_by_name() -> None:
 def test_sentences_are_joined_as_the_language_does() -> None:
     assert Catalogue({"sentence-gap": " "}).paragraph(["One.", "Two."]) == "One. Two."
     assert Catalogue({"sentence-gap": ""}).paragraph(["一。", "二。"]) == "一。二。"
+
+
+# --- The site's own -----------------------------------------------------------------------------
+
+ENGLISH_WORDS, CHINESE_WORDS = (load_catalogue(TEXTS / f"{name}.toml") for name in ("en", "zh"))
+SITE = ROOT / "site"
+
+
+def test_both_languages_have_the_same_messages_with_the_same_places() -> None:
+    assert ENGLISH_WORDS.keys() == CHINESE_WORDS.keys()
+    differing = [
+        message
+        for message, text in ENGLISH_WORDS.items()
+        if places(text) != places(CHINESE_WORDS[message])
+    ]
+    assert not differing
+
+
+def test_every_message_has_words_but_for_chinese_sentences_that_need_no_space() -> None:
+    empty = {message for words in (ENGLISH_WORDS, CHINESE_WORDS) for message in words}
+    empty = {m for m in empty if not (ENGLISH_WORDS[m] and CHINESE_WORDS[m])}
+    assert empty == {"sentence-gap"}
+
+
+def test_every_message_is_used() -> None:
+    """Whole IDs in quotes in a template, a script or our Python; kinds, cells, names by parts."""
+    files = [
+        *(SITE / "templates").rglob("*.j2"),
+        *(SITE / "js").glob("*.js"),
+        *(PY / "kvlab").glob("*.py"),
+        *(PY / "kvsite").glob("*.py"),
+    ]
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    used = set(re.findall(r"""["']([\w-]+(?:\.[\w-]+)*)["']""", text))
+    used |= {m for m in ENGLISH_WORDS if re.fullmatch(r"kind\..*|cells\..*\.(title|intro)", m)}
+    used |= {language.name for language in LANGUAGES}
+    assert not ENGLISH_WORDS.keys() - used
+
+
+def test_kinds_and_cells_say_in_english_what_their_sources_say() -> None:
+    kinds = {f"kind.{kind}": meaning for kind, meaning in KINDS.items()}
+    said = {m: text for m, text in ENGLISH_WORDS.items() if m.startswith("kind.")}
+    assert said == {**kinds, "kind.UNKNOWN": NO_KIND}
+    for cell in map(shown_cell, load_cells(SITE / "cells")):
+        assert ENGLISH_WORDS[f"cells.{cell['id']}.title"] == cell["title"]
+        assert ENGLISH_WORDS[f"cells.{cell['id']}.intro"] == cell["intro"]
+
+
+def test_traditional_chinese_is_made_with_the_phrases_of_taiwan() -> None:
+    *_, traditional = LANGUAGES
+    words = words_of(traditional)
+    assert words.keys() == CHINESE_WORDS.keys()
+    assert "快取" in words["cells.six-tokens.title"]
+    assert "缓" not in "".join(words.values())
+
+
+def test_a_language_knows_its_name() -> None:
+    names = [ENGLISH_WORDS[language.name] for language in LANGUAGES]
+    assert names == ["English", "简体中文", "繁體中文"]

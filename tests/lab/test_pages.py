@@ -2,17 +2,15 @@
 
 import copy
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvlab.labs import new_session
 from kvsite.labs import default_state
-from kvsite.pages import SITE, Site, in_words
-from kvsite.specimens import specimen_kinds
-from kvsite.timing import load_results, other_code_figure, timing_figure, timing_rows
-from kvsite.words import TEXTS, load_catalogue
+from kvsite.languages import ENGLISH, page_source, words_of
+from kvsite.pages import article_context, environment, in_words, render
+from kvsite.timing import load_results
 
 
 def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
@@ -29,20 +27,16 @@ def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
     }
 
 
-def text_of_the_page(folder: Path, results: dict[str, Any], lab: dict[str, Any]) -> str:
+def text_of_the_page(results: dict[str, Any], lab: dict[str, Any]) -> str:
     context = {
-        "labs": {"mask": default_state("mask", lab, load_catalogue(TEXTS / "en.toml"))},
-        "results": results,
-        "timings": timing_rows(results),
-        "timing_figure": timing_figure(results),
-        "other_code_figure": other_code_figure(results),
-        "diff": [],
+        **article_context(ENGLISH, results),
+        "labs": {"mask": default_state("mask", lab, words_of(ENGLISH))},
         "cells": [],
-        "check_yours": dict.fromkeys(("name", "title", "intro", "highlighted"), ""),
-        "specimen_kinds": specimen_kinds(),
+        "download": "kv_cache_cpu.ipynb",
+        "root": "",
+        "pages": "",
     }
-    source = (SITE / "pages" / "en" / "index.md").read_text()
-    _, html = Site(folder).markdown(source, context)
+    _, html = render(environment(ENGLISH), page_source(ENGLISH, "index.md"), context)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
 
 
@@ -53,8 +47,8 @@ def test_counts_in_words(count: int, words: str) -> None:
     assert in_words(count) == words
 
 
-def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
-    text = text_of_the_page(tmp_path, load_results(), lab_data(4, 2))
+def test_the_page_says_what_was_measured() -> None:
+    text = text_of_the_page(load_results(), lab_data(4, 2))
     for part in (
         "two-layer decoder",
         "At P = 4 and C = 2 the wrong mask moves a logit by 0.699, and yet 100% of the rows keep",
@@ -67,13 +61,13 @@ def test_the_page_says_what_was_measured(tmp_path: Path) -> None:
         assert part in text
 
 
-def test_other_results_and_another_start_change_each_number(tmp_path: Path) -> None:
+def test_other_results_and_another_start_change_each_number() -> None:
     results = copy.deepcopy(load_results())
     results["protocol"] |= {"continuation_steps": 9, "samples": 7, "warmups": 5}
     results["protocol"]["model"]["n_layers"] = 3
     results["correctness"]["equivalence"].pop()
     results["correctness"]["broken"] *= 2
-    text = text_of_the_page(tmp_path, results, lab_data(10, 3))
+    text = text_of_the_page(results, lab_data(10, 3))
     for part in (
         "three-layer decoder",
         "the default, P = 10 and C = 3",

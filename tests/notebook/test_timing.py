@@ -4,14 +4,15 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pytest
-from jinja2 import Environment, FileSystemLoader
 
-from kvsite.paths import ROOT
+from kvsite.languages import ENGLISH, words_of
+from kvsite.pages import environment
 from kvsite.timing import (
     IN_OTHER_CODE,
     WHAT_A_CACHE_SAVES,
@@ -24,9 +25,10 @@ from kvsite.timing import (
 )
 
 SVG = "{http://www.w3.org/2000/svg}"
+WORDS = words_of(ENGLISH)
 FIGURES = {
-    "what a cache saves": (timing_figure, list(WHAT_A_CACHE_SAVES)),
-    "other code": (other_code_figure, list(IN_OTHER_CODE)),
+    "what a cache saves": (partial(timing_figure, words=WORDS), list(WHAT_A_CACHE_SAVES)),
+    "other code": (partial(other_code_figure, words=WORDS), list(IN_OTHER_CODE)),
 }
 Figure = tuple[Callable[[Results], str], list[str]]
 
@@ -140,8 +142,8 @@ def test_two_figures_on_a_page_share_no_id(results: Results) -> None:
 
 def test_the_figures_titles_count_the_stored_steps(results: Results) -> None:
     results["protocol"]["continuation_steps"] = 9
-    assert "CPU times of 9 continuation tokens" in timing_figure(results)
-    assert "CPU times of 9 cached steps" in other_code_figure(results)
+    assert "CPU times of 9 continuation tokens" in timing_figure(results, WORDS)
+    assert "CPU times of 9 cached steps" in other_code_figure(results, WORDS)
 
 
 @pytest.mark.parametrize(
@@ -162,9 +164,12 @@ def test_the_ticks_enclose_the_samples(samples: list[float], ticks: list[float])
 
 def page_table(results: Results, css_class: str) -> list[list[str]]:
     """The cells of one table of the page's part, as texts."""
-    templates = Environment(loader=FileSystemLoader(ROOT / "site" / "templates"), autoescape=True)
-    html = templates.get_template("timings.html.j2").render(
-        results=results, timings=timing_rows(results), timing_figure="", other_code_figure=""
+    html = (
+        environment(ENGLISH)
+        .get_template("timings.html.j2")
+        .render(
+            results=results, timings=timing_rows(results), timing_figure="", other_code_figure=""
+        )
     )
     table = re.search(rf'<table class="{css_class}">.*?</table>', html, re.DOTALL)
     assert table

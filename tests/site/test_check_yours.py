@@ -12,7 +12,7 @@ from tests.site.test_page import expect_accessible
 
 import kvproof
 from kvproof.zoo import KINDS, SPECIMENS
-from kvsite.pages import SITE
+from kvsite.assets import SITE
 
 STATES = {
     (True, True): {"history", "chunk"},

@@ -21,7 +21,11 @@ from kvproof import offset_mask, top_left_mask
 from kvsite.paths import DIST, NODE_MODULES, PY, ROOT
 from kvsite.serve import Handler, start_server
 
-PAGES = ["index.html", "notebook.html", "api.html", "404.html"]
+FOLDERS = ["en", "zh", "zh-hant"]
+ARTICLES = ["index.html", *(f"{folder}/index.html" for folder in FOLDERS)]
+OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in ("notebook", "api")]
+OTHERS += ["404.html"]
+PAGES = ARTICLES + OTHERS
 RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
 
 pages = pytest.mark.parametrize("name", PAGES)
@@ -267,7 +271,7 @@ def test_a_phone_asks_before_it_loads_python(open_page: OpenPage, site_url: str)
     expect_no_sideways_scrolling(page)
 
 
-@pytest.mark.parametrize("name", PAGES[1:])
+@pytest.mark.parametrize("name", OTHERS)
 def test_other_pages_fit_a_phone(open_page: OpenPage, site_url: str, name: str) -> None:
     page = open_page(viewport={"width": 320, "height": 640})
     page.goto(site_url + name)
@@ -320,7 +324,7 @@ def test_a_failed_lab_is_accessible(open_page: OpenPage, site_url: str, scheme: 
 
 
 @schemes
-@pytest.mark.parametrize("name", PAGES[1:])
+@pytest.mark.parametrize("name", OTHERS)
 def test_other_pages_are_accessible(
     open_page: OpenPage, site_url: str, name: str, scheme: Any
 ) -> None:
@@ -342,7 +346,8 @@ def test_axe_finds_what_is_wrong(prebuilt_lab: Lab) -> None:
 def test_language_title_and_headings(page: Page, site_url: str, name: str) -> None:
     page.add_init_script(SAVE_DATA)
     page.goto(site_url + name)
-    assert page.locator("html").get_attribute("lang") == "en"
+    languages = {"zh": "zh-Hans", "zh-hant": "zh-Hant"}
+    assert page.locator("html").get_attribute("lang") == languages.get(name.split("/")[0], "en")
     assert page.title()
     headings = page.locator("h1, h2, h3, h4, h5, h6")
     levels = headings.evaluate_all("all => all.map((heading) => Number(heading.tagName[1]))")
@@ -404,7 +409,7 @@ def test_on_a_phone_the_difference_scrolls_in_its_own_box(
 
 
 def test_the_notebook_can_be_downloaded(page: Page, site_url: str) -> None:
-    page.goto(f"{site_url}notebook.html")
+    page.goto(f"{site_url}en/notebook.html")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the notebook").click()
     file = Path(download.value.path())
@@ -417,7 +422,7 @@ def test_the_notebook_can_be_downloaded(page: Page, site_url: str) -> None:
 
 
 def test_the_raw_samples_can_be_downloaded(page: Page, site_url: str) -> None:
-    page.goto(f"{site_url}notebook.html")
+    page.goto(f"{site_url}en/notebook.html")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download the raw samples").click()
     assert json.loads(Path(download.value.path()).read_text()) == json.loads(RESULTS.read_text())

@@ -1,0 +1,93 @@
+"""What all pages share: scripts, styles, data, Python.
+
+Assets get names with a hash of their content, so that a host may tell browsers to keep them.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import bokeh
+
+from kvlab.labs import LABS
+from kvlab.palette import DARK, LIGHT
+from kvsite.bundle import bundle_scripts
+from kvsite.fetch import CORE_FILES, LOCK
+from kvsite.labs import lab_file
+from kvsite.paths import ROOT
+from kvsite.specimens import specimen_sources
+from kvsite.stamps import STAMP
+from kvsite.wasm import WASM
+
+SITE = ROOT / "site"
+BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
+
+
+class Assets:
+    """The folder ``assets`` of the site in ``folder``, where ``runtime`` lies already."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.urls: dict[str, str] = {}
+        """A file's own name -> its path in the site."""
+        for file in bundle_scripts(SITE / "js", folder / "assets"):
+            self.urls[f"{file.name.split('.')[0]}.js"] = f"assets/{file.name}"
+        scripts = Path(bokeh.__file__).parent / "server" / "static" / "js"
+        files = [
+            *(scripts / name for name in BOKEH_SCRIPTS),
+            *(path for path in sorted(WASM.iterdir()) if path.name != STAMP),
+            SITE / "favicon.svg",
+        ]
+        for path in files:
+            self._add(path.name, path.read_bytes())
+        self._add("style.css", style_sheet().encode())
+        self._add("specimens.json", json.dumps(specimen_sources()).encode())
+
+    def _add(self, name: str, content: bytes) -> None:
+        stem, dot, suffix = name.rpartition(".")
+        hashed = f"assets/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{suffix}"
+        (self._folder / hashed).write_bytes(content)
+        self.urls[name] = hashed
+
+    def config(self) -> dict[str, Any]:
+        """What site/js/main.js needs to know; URLs are paths in the site."""
+        snapshot = {
+            "memory": self._file("snapshot.bin"),
+            "stdlib": self._file("stdlib.zip"),
+        }
+        return {
+            "labs": {
+                "dataUrls": {name: self.urls[lab_file(name)] for name in LABS},
+                "workerUrl": self.urls["lab-worker.js"],
+                "python": {**self._python("lab.tar", []), "snapshot": snapshot},
+            },
+            "cells": {
+                "workerUrl": self.urls["cells-worker.js"],
+                "specimensUrl": self.urls["specimens.json"],
+                "python": self._python("kvproof.tar", ["numpy"]),
+            },
+        }
+
+    def _python(self, archive: str, packages: list[str]) -> dict[str, Any]:
+        """A PythonConfig of site/js/python.js, without a snapshot."""
+        runtime = self._folder / "runtime"
+        wheels = [path.name for path in runtime.glob("*.whl")]
+        return {
+            "runtimeUrl": "runtime/",
+            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
+            "archives": [self._file(archive)],
+            "packages": packages,
+        }
+
+    def _file(self, name: str) -> dict[str, Any]:
+        url = self.urls[name]
+        return {"url": url, "bytes": (self._folder / url).stat().st_size}
+
+
+def style_sheet() -> str:
+    """The palette as CSS variables for light and dark, then all styles."""
+    colours = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
+    palette = "\n".join([":root {", "  color-scheme: light dark;", *colours, "}"])
+    styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
+    return "\n".join([palette, *styles])

@@ -1,0 +1,125 @@
+"""The pages in their languages: the same anchors, labs, cells and numbers; a way between them."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.site.lab_page import SAVE_DATA, Lab, PrebuiltTable, State
+
+from kvsite.paths import DIST
+
+FOLDERS = ["en", "zh", "zh-hant"]
+CODES = ["en", "zh-Hans", "zh-Hant"]
+FILES = ["index.html", "notebook.html", "api.html"]
+
+files = pytest.mark.parametrize("file", FILES)
+
+
+def html(path: str) -> str:
+    return (DIST / path).read_text("utf-8")
+
+
+def values(page: str, attribute: str) -> list[str]:
+    return re.findall(rf' {attribute}="([^"]*)"', page)
+
+
+@files
+def test_all_languages_have_the_same_anchors(file: str) -> None:
+    english, *others = (values(html(f"{folder}/{file}"), "id") for folder in FOLDERS)
+    assert len(english) > 10
+    assert all(other == english for other in others)
+
+
+@pytest.mark.parametrize(
+    "attribute", ["data-lab", "data-cell", "data-twin", "data-readout", "data-value", "for"]
+)
+def test_all_languages_have_the_same_labs_cells_tables_and_values(attribute: str) -> None:
+    english, *others = (values(html(f"{folder}/index.html"), attribute) for folder in FOLDERS)
+    assert english
+    assert all(other == english for other in others)
+
+
+def numbers(page: str) -> list[str]:
+    """The numbers of a page's text in order of size, without those of its links and scripts."""
+    text = re.sub(r"<(script|style|pre)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    return sorted(re.findall(r"\d[\d.,]*\d|\d", text))
+
+
+def test_traditional_chinese_has_the_numbers_of_simplified() -> None:
+    assert numbers(html("zh/index.html")) == numbers(html("zh-hant/index.html"))
+
+
+def test_the_article_shows_the_same_measured_numbers_in_both_languages() -> None:
+    """Small counts are words in English; whatever has a point, a comma or three digits is not."""
+
+    def long(page: str) -> list[str]:
+        return [number for number in numbers(page) if len(number) > 2]
+
+    english, chinese = (set(long(html(f"{folder}/index.html"))) for folder in FOLDERS[:2])
+    assert len(english) > 200
+    assert english == chinese
+
+
+@files
+@pytest.mark.parametrize(("folder", "code"), list(zip(FOLDERS, CODES, strict=True)))
+def test_a_page_names_its_language_and_where_the_others_are(
+    file: str, folder: str, code: str
+) -> None:
+    page = html(f"{folder}/{file}")
+    assert re.search(rf'<html lang="{code}"', page)
+    name = "" if file == "index.html" else file
+    links = dict(re.findall(r'<link rel="alternate" hreflang="([^"]*)" href="([^"]*)">', page))
+    others = {c: f"../{f}/{name}" for c, f in zip(CODES, FOLDERS, strict=True)}
+    assert links == {**others, "x-default": f"../en/{name}" if name else "../"}
+    assert f'<link rel="canonical" href="../{folder}/{name}">' in page
+
+
+def test_the_start_page_is_the_english_article() -> None:
+    page = html("index.html")
+    assert '<link rel="canonical" href="en/">' in page
+    assert values(page, "id") == values(html("en/index.html"), "id")
+    assert numbers(page) == numbers(html("en/index.html"))
+
+
+def test_chinese_pages_speak_chinese(page: Page, site_url: str, table: PrebuiltTable) -> None:
+    """Words come from the catalogue, also those that scripts write, and numbers stay."""
+    page.add_init_script(SAVE_DATA)
+    lab = Lab(page).open(f"{site_url}zh/")
+    expect(lab.status).to_contain_text("预先算好")
+    state = State(12, 6, "float32")
+    lab.page.get_by_role("radio", name="float32").check()
+    for name, moves in (("n_past", 8), ("n_new", 4)):
+        for _ in range(moves):
+            lab.slider(name).press("ArrowRight")
+    expect(lab.state).to_have_text("P = 12，C = 6，float32")
+    assert lab.outputs(table) == table.outputs(state)
+    expect(lab.readout("top-left-summary")).to_contain_text("每个新行恰好丢掉 P = 12 个键")
+    assert lab.value("hidden-keys") == 72
+    expect(lab.slider("n_past")).to_have_attribute("aria-valuetext", "历史 12")
+    cells = page.locator("#cells")
+    expect(cells.get_by_role("button", name="全部运行")).to_be_visible()
+    expect(cells.locator(".cells-status")).to_have_text("首次运行时启动 Python。")
+
+
+@pytest.mark.parametrize("folder", ["zh", "zh-hant"])
+def test_no_english_word_of_the_page_is_left_on_a_chinese_one(folder: str) -> None:
+    page = re.sub(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", "|", html(f"{folder}/index.html"))
+    english: dict[str, Any] = dict(re.findall(r'"([\w.-]+)": "([^"]{20,})"', html("en/index.html")))
+    assert len(english) > 100
+    left = [text for text in english.values() if text in page and " " in text]
+    assert not left
+
+
+def test_axes_and_sliders_are_worded(page: Page, site_url: str) -> None:
+    page.add_init_script(SAVE_DATA)
+    Lab(page).open(f"{site_url}zh/")
+    found = page.evaluate(
+        """() => {
+          const [document] = Bokeh.documents;
+          const by = (name) => document.get_model_by_name(name);
+          const [below] = by("offset-mask").below;
+          return [by("n_past").title, below.axis_label];
+        }"""
+    )
+    assert found == ["历史长度 P", "键的位置"]
