@@ -5,6 +5,7 @@ Assets get names with a hash of their content, so that a host may tell browsers 
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from kvlab.palette import DARK, LIGHT
 from kvsite.bundle import bundle_scripts
 from kvsite.fetch import CORE_FILES, LOCK
 from kvsite.labs import lab_file
-from kvsite.paths import ROOT
+from kvsite.offline import NAME, is_wanted
+from kvsite.paths import ROOT, RUNTIME
 from kvsite.specimens import specimen_sources
-from kvsite.stamps import STAMP
+from kvsite.stamps import STAMP, digest
 from kvsite.wasm import WASM
 
 SITE = ROOT / "site"
@@ -25,10 +27,18 @@ BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
 class Assets:
-    """The folder ``assets`` of the site in ``folder``, where ``runtime`` lies already."""
+    """The folders ``assets`` and ``runtime`` of the site in ``folder``.
 
-    def __init__(self, folder: Path) -> None:
+    ``build``: what the service worker knows this build by.
+    """
+
+    def __init__(self, folder: Path, build: str) -> None:
         self._folder = folder
+        self._build = build
+        # Its files call one another by name, so the folder's name has the hash.
+        content = digest(path for path in RUNTIME.iterdir() if path.name != STAMP)
+        self._runtime = f"runtime/{content[:12]}/"
+        shutil.copytree(RUNTIME, folder / self._runtime, ignore=shutil.ignore_patterns(STAMP))
         self.urls: dict[str, str] = {}
         """A file's own name -> its path in the site."""
         for file in bundle_scripts(SITE / "js", folder / "assets"):
@@ -67,14 +77,15 @@ class Assets:
                 "specimensUrl": self.urls["specimens.json"],
                 "python": self._python("kvproof.tar", ["numpy"]),
             },
+            "offline": {"build": self._build, "workerUrl": NAME} if is_wanted() else None,
         }
 
     def _python(self, archive: str, packages: list[str]) -> dict[str, Any]:
         """A PythonConfig of site/js/python.js, without a snapshot."""
-        runtime = self._folder / "runtime"
+        runtime = self._folder / self._runtime
         wheels = [path.name for path in runtime.glob("*.whl")]
         return {
-            "runtimeUrl": "runtime/",
+            "runtimeUrl": self._runtime,
             "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
             "archives": [self._file(archive)],
             "packages": packages,

@@ -1,4 +1,4 @@
-"""Bundle the page's scripts with esbuild: three modules, and a classic script for file://."""
+"""Bundle the scripts with esbuild: modules, a classic one for file://, a service worker."""
 
 import subprocess
 from pathlib import Path
@@ -17,12 +17,22 @@ def bundle_scripts(sources: Path, target: Path) -> list[Path]:
     Raises:
         Failure: esbuild reported an error, or Node is missing or too old.
     """
-    _esbuild([sources / name for name in MODULES], target, "--format=esm")
-    _esbuild([sources / name for name in CLASSIC], target, "--format=iife")
+    into = ("--entry-names=[name].[hash]", f"--outdir={target}")
+    _esbuild([sources / name for name in MODULES], "--format=esm", *into)
+    _esbuild([sources / name for name in CLASSIC], "--format=iife", *into)
     return sorted(target.glob("*.js"))
 
 
-def _esbuild(entries: list[Path], target: Path, *options: str) -> None:
+def bundle_worker(source: Path) -> str:
+    """A script whose address must not change, so its name has no hash.
+
+    Raises:
+        Failure: as above.
+    """
+    return _esbuild([source], "--format=iife")
+
+
+def _esbuild(entries: list[Path], *options: str) -> str:
     # The package's own binary; the file in .bin is a script of another kind on Windows.
     command = [
         node_tool("node"),
@@ -31,11 +41,12 @@ def _esbuild(entries: list[Path], target: Path, *options: str) -> None:
         "--bundle",
         "--minify",
         "--target=es2022",
-        "--entry-names=[name].[hash]",
         "--log-level=warning",
-        f"--outdir={target}",
         *options,
     ]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, encoding="utf-8"
+    )
     if done.returncode:
         raise Failure(f"The scripts can't be bundled:\n{done.stderr.strip()}")
+    return done.stdout

@@ -21,11 +21,10 @@ from kvsite.languages import ENGLISH, LANGUAGES, Language, page_source, words_of
 from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import colab_url, notebook_file, render_notebook
 from kvsite.numbers import FILTERS, numbers
-from kvsite.paths import PY, RUNTIME
+from kvsite.paths import PY
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.prose import inline, to_html
 from kvsite.specimens import specimen_kinds
-from kvsite.stamps import STAMP
 from kvsite.timing import (
     RESULTS,
     Results,
@@ -40,15 +39,14 @@ NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
 
 
-def build_pages(folder: Path) -> None:
-    """Write everything."""
-    shutil.copytree(RUNTIME, folder / "runtime", ignore=shutil.ignore_patterns(STAMP))
+def build_pages(folder: Path, build: str) -> None:
+    """Write everything; ``build`` is what the service worker knows this build by."""
     downloads = folder / "downloads"
     downloads.mkdir()
     notebooks = {notebook_file(language.source) for language in LANGUAGES}
     for path in (*notebooks, RESULTS):
         shutil.copyfile(path, downloads / path.name)
-    assets = Assets(folder)
+    assets = Assets(folder, build)
     for language in LANGUAGES:
         (folder / language.folder).mkdir()
         pages = Pages(folder, assets, language)

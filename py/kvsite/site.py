@@ -1,5 +1,6 @@
 """Is ``dist`` up to date?  Asked at every start, so nothing heavy is imported before the answer."""
 
+import os
 from pathlib import Path
 
 from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
@@ -16,15 +17,18 @@ def build_site() -> Path:
     """
     locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
     made_from = digest(
-        [ROOT / "site", PY, ROOT / "notebooks", *locks, RUNTIME / STAMP, WASM / STAMP]
+        [ROOT / "site", PY, ROOT / "notebooks", *locks, RUNTIME / STAMP, WASM / STAMP],
+        os.environ.get("KVPROOF_OFFLINE", ""),
     )
     if is_fresh(DIST, made_from):
         return DIST
+    from kvsite.offline import write_service_worker
     from kvsite.pages import build_pages
 
     with stage("pages") as current:
         with new_folder(DIST, made_from) as folder:
-            build_pages(folder)
+            build_pages(folder, made_from)
+            write_service_worker(folder, made_from)
             n_bytes = folder_bytes(folder)
         current.note(f"rendered, {megabytes(n_bytes)}")
     return DIST

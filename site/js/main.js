@@ -2,6 +2,7 @@
 
 import { startCells } from "./cells.js";
 import { Labs } from "./labs.js";
+import { Offline } from "./offline.js";
 import { say } from "./words.js";
 
 /** What a visitor sees first. */
@@ -61,3 +62,10 @@ startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
   specimensUrl: absolute(config.cells.specimensUrl),
   ...located(config.cells.python),
 });
+if (config.offline) {
+  await new Offline({
+    ...config.offline,
+    folder: config.folder,
+    workerUrl: absolute(config.offline.workerUrl),
+  }).start();
+}

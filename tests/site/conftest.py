@@ -76,11 +76,15 @@ def expected_errors() -> list[str]:
 def open_page(
     browser: Browser, page_errors: list[str], expected_errors: list[str]
 ) -> Iterator[OpenPage]:
-    """Makes pages in fresh contexts; takes the options of Playwright's ``new_context``."""
+    """Makes pages in fresh contexts; takes the options of Playwright's ``new_context``.
+
+    Service workers are for tests of offline use, ``open_page(service_workers="allow")``: requests
+    that they make and answer are hidden from a test.
+    """
     contexts = []
 
     def new_page(**options: Any) -> Page:
-        context = browser.new_context(**options)
+        context = browser.new_context(**{"service_workers": "block", **options})
         contexts.append(context)
         record_errors(context, page_errors)
         return context.new_page()
@@ -100,7 +104,8 @@ def page(open_page: OpenPage) -> Page:
 @pytest.fixture(scope="session")
 def shared_labs(browser: Browser, site_url: str) -> Iterator[dict[str, SharedLab]]:
     """A prebuilt and a live lab, for all tests that don't mind what was done on it before."""
-    with browser.new_context() as asking, browser.new_context() as starting:
+    options: dict[str, Any] = {"service_workers": "block"}
+    with browser.new_context(**options) as asking, browser.new_context(**options) as starting:
         asking.add_init_script(SAVE_DATA)
         contexts = {"prebuilt": asking, "live": starting}
         yield {name: SharedLab(context, site_url, name) for name, context in contexts.items()}

@@ -103,13 +103,13 @@ def expect_load_errors(page_errors: list[str]) -> None:
 @pytest.mark.parametrize(
     ("file", "fault", "says"),
     [
-        ("runtime/pyodide.asm.wasm", "missing", r"pyodide\.asm\.wasm: the server answered 404"),
-        ("runtime/pyodide.asm.wasm", "short", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
-        ("runtime/pyodide.asm.wasm", "cut", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
-        ("runtime/pyodide.asm.wasm", "corrupt", r"pyodide\.asm\.wasm"),
-        ("runtime/pyodide.mjs", "missing", r"pyodide\.mjs"),
-        ("runtime/pyodide.asm.mjs", "missing", r"pyodide\.asm\.mjs"),
-        ("runtime/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
+        ("runtime/*/pyodide.asm.wasm", "missing", r"pyodide\.asm\.wasm: the server answered 404"),
+        ("runtime/*/pyodide.asm.wasm", "short", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
+        ("runtime/*/pyodide.asm.wasm", "cut", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
+        ("runtime/*/pyodide.asm.wasm", "corrupt", r"pyodide\.asm\.wasm"),
+        ("runtime/*/pyodide.mjs", "missing", r"pyodide\.mjs"),
+        ("runtime/*/pyodide.asm.mjs", "missing", r"pyodide\.asm\.mjs"),
+        ("runtime/*/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
         ("assets/lab.*.tar", "missing", r"lab\.\w+\.tar: the server answered 404"),
         ("assets/lab.*.tar", "short", r"lab\.\w+\.tar: \d+ of \d+ bytes arrived"),
         ("assets/lab.*.tar", "corrupt", r"lab\.\w+\.tar"),
@@ -144,7 +144,7 @@ def test_a_broken_file_is_named_the_table_works_and_retry_helps(
     expect_load_errors(page_errors)
 
 
-WHOLE_STDLIB = "/runtime/python_stdlib.zip"
+WHOLE_STDLIB = "/python_stdlib.zip"
 """The plain start reads it; a start from the snapshot does without."""
 
 
@@ -215,7 +215,7 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
 @pytest.mark.parametrize(
     ("file", "fault", "says"),
     [
-        ("runtime/numpy-*.whl", "missing", r"numpy-\S+\.whl"),
+        ("runtime/*/numpy-*.whl", "missing", r"numpy-\S+\.whl"),
         # Small enough for the browser to keep it: the retry must ask past its cache.
         ("assets/kvproof.*.tar", "short", r"kvproof\.\w+\.tar: \d+ of \d+ bytes arrived"),
     ],
@@ -248,7 +248,7 @@ def test_a_server_that_falls_silent_is_given_up(
     page: Page, faulty_site: FaultySite, table: PrebuiltTable
 ) -> None:
     # All that the worker asks for: a sign of life during the leap below would begin a new wait.
-    for file in ("runtime/*", "assets/snapshot.*", "assets/stdlib.*", "assets/lab.*.tar"):
+    for file in ("runtime/*/*", "assets/snapshot.*", "assets/stdlib.*", "assets/lab.*.tar"):
         faulty_site.faults[file] = "stalled"
     page.clock.install()
     lab = Lab(page).open(faulty_site.url)
