@@ -3,6 +3,7 @@
 Computes nothing itself: every number comes from ``kvproof.report``.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -17,6 +18,7 @@ from bokeh.models import (
     Model,
     Span,
 )
+from numpy.typing import NDArray
 
 from kvlab.controls import style
 from kvlab.figures import axis_outputs, empty_figure, set_axis
@@ -29,16 +31,19 @@ MAX_PAST, MAX_NEW = 32, 16
 DTYPES = ["float32", "float64"]
 DEFAULT = {"n_past": 4, "n_new": 2, "dtype": "float64"}
 
-CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden"]
-CELL_MARKS = ["circle", "circle", "dash", "x"]
-TEXT_MARKS = dict(zip(CELL_STATES, "●●–×", strict=True))
+CELL_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen"]
+CELL_MARKS = ["circle", "circle", "dash", "x", "triangle"]
+TEXT_MARKS = dict(zip(CELL_STATES, "●●–×▲", strict=True))
 """The same marks as text."""
-MARK_COLOURS = ["mark", "mark", "mark-future", "mark"]
+MARK_COLOURS = ["mark", "mark", "mark-future", "mark", "mark"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
 MIN_COLUMNS = 8
 ZERO_LEVEL = 1e-18
 """Where an exact zero is drawn: a log axis has none, so its lowest tick stands for it."""
+
+OFF_THE_SCALE = 20.0
+"""Where a larger error is drawn, or one that isn't a number."""
 
 
 class MaskLab:
@@ -58,6 +63,7 @@ class MaskLab:
         self._masks = {"offset": _MaskFigure(), "top-left": _MaskFigure()}
         self._errors = _ErrorFigure()
         self._texts = ColumnDataSource(name="texts")
+        self._own: MaskResult | None = None
         models: dict[str, Model] = {
             name: style(control.get_root()) for name, control in self._controls.items()
         }
@@ -93,12 +99,39 @@ class MaskLab:
         ):
             yield {"n_past": n_past, "n_new": n_new, "dtype": dtype}
 
+    def replace(self, own: dict[str, Any] | None) -> None:
+        """Show something of the visitor's own in place of the top-left mask.
+
+        Args:
+            own: what ``kvlab.own.Own.answer`` says of the call that is shown next; None: nothing.
+        """
+        self._own = None if own is None else _own_result(own)
+        self._update()
+
     def _update(self) -> None:
         result = report(**{name: control.value for name, control in self._controls.items()})
+        own = self._own
+        if own is not None and own.mask.shape != result.offset.mask.shape:
+            own = None  # it is of the next call
+        if own is not None:
+            result = dataclasses.replace(result, top_left=own)
         self._masks["offset"].show(result, result.offset)
         self._masks["top-left"].show(result, result.top_left)
-        self._errors.show(result)
-        self._texts.data = columns(texts(result))
+        self._errors.show(result, own is not None)
+        self._texts.data = columns(texts(result, own is not None))
+
+
+def _without_nan(errors: NDArray[np.float64]) -> dict[str, list[Any]]:
+    """JSON has no NaN; a mask of somebody's own may give one, and it is drawn at the top."""
+    drawn = np.clip(np.nan_to_num(errors, nan=np.inf), ZERO_LEVEL, OFF_THE_SCALE)
+    words = [error if np.isfinite(error) else str(error) for error in errors.tolist()]
+    return {"top_left": words, "top_left_y": drawn.tolist()}
+
+
+def _own_result(answer: dict[str, Any]) -> MaskResult:
+    errors = np.array([float(error) for error in answer["row_errors"]])
+    mask = np.array(answer["mask"], np.bool_)
+    return MaskResult(mask, errors, float(answer["argmax_agreement"]), int(answer["n_nan"]))
 
 
 class _MaskFigure:
@@ -157,8 +190,8 @@ class _MaskFigure:
         n_total = n_past + n_new
         query, key = np.indices(mask.shape)
         state = np.select(
-            [mask & (key < n_past), mask, drawn.wrongly_hidden],
-            ["history", "chunk", "wrongly-hidden"],
+            [drawn.wrongly_seen, mask & (key < n_past), mask, drawn.wrongly_hidden],
+            ["wrongly-seen", "history", "chunk", "wrongly-hidden"],
             "hidden-future",
         )
         self._cells.data = {
@@ -215,8 +248,8 @@ class _ErrorFigure:
         )
         themed(points.glyph, line_color=concept, fill_color=concept)
 
-    def show(self, result: MaskReport) -> None:
-        """Draw the row errors of both masks."""
+    def show(self, result: MaskReport, own: bool) -> None:
+        """Draw the row errors of both masks; ``own``: the wrong one is the visitor's."""
         positions = np.arange(result.n_past, result.n_past + result.n_new)
         offset, top_left = result.offset.row_errors, result.top_left.row_errors
         columns = {
@@ -229,7 +262,8 @@ class _ErrorFigure:
             "offset_y": np.maximum(offset, ZERO_LEVEL),
             "top_left_y": np.maximum(top_left, ZERO_LEVEL),
         }
-        self._rows.data = {name: column.tolist() for name, column in columns.items()}
+        rows = {name: column.tolist() for name, column in columns.items()}
+        self._rows.data = rows | (_without_nan(top_left) if own else {})
         self._floor.location = result.rounding_floor
         edges = (result.n_past - 0.6, result.n_past + result.n_new - 0.4)
         set_axis(self.figure.xaxis, self.figure.x_range, edges, positions.tolist())

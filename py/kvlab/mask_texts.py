@@ -6,8 +6,8 @@ from kvlab.words import Text, plain
 from kvproof import MaskReport, MaskResult
 
 
-def texts(result: MaskReport) -> list[Text]:
-    """All texts of one state."""
+def texts(result: MaskReport, own: bool = False) -> list[Text]:
+    """All texts of one state; ``own``: something of the visitor's is in the wrong mask's place."""
     state = {"P": str(result.n_past), "C": str(result.n_new), "dtype": result.dtype}
     floor = result.rounding_floor
     return [
@@ -18,8 +18,8 @@ def texts(result: MaskReport) -> list[Text]:
         *_read_outs("offset", result.offset, result),
         *_read_outs("top-left", result.top_left, result),
         *_offset_summary(result),
-        _top_left_summary(result),
-        *_errors_summary(result),
+        _own_summary(result) if own else _top_left_summary(result),
+        *_errors_summary(result, own),
     ]
 
 
@@ -89,7 +89,18 @@ def _top_left_summary(result: MaskReport) -> Text:
     return Text(key, loses, counts)
 
 
-def _errors_summary(result: MaskReport) -> Iterator[Text]:
+def _own_summary(result: MaskReport) -> Text:
+    shown = result.top_left
+    counts = {
+        "opened": str(int(shown.mask.sum())),
+        "cells": str(shown.mask.size),
+        "hidden": str(shown.wrongly_hidden_keys),
+        "seen": str(int(shown.wrongly_seen.sum())),
+    }
+    return Text("top-left-summary", "mask.own.summary", counts)
+
+
+def _errors_summary(result: MaskReport, own: bool) -> Iterator[Text]:
     key, floor = "errors-summary", result.rounding_floor
     yield Text(key, "mask.floor", {"dtype": result.dtype, "floor": f"{floor:.1e}"})
     error = result.offset.max_abs_error
@@ -98,7 +109,14 @@ def _errors_summary(result: MaskReport) -> Iterator[Text]:
     else:
         times = f"{error / floor:.1f}"
         yield Text(key, "mask.right-rounded", {"error": number(error), "times": times})
-    yield _against_wrong(key, result)
+    yield _against_own(key, result) if own else _against_wrong(key, result)
+
+
+def _against_own(key: str, result: MaskReport) -> Text:
+    shown = result.top_left
+    error = "0" if shown.max_abs_error == 0 else number(shown.max_abs_error)
+    counts = {"error": error, "percent": f"{shown.argmax_agreement:.0%}"}
+    return Text(key, "mask.own.errors", counts)
 
 
 def _against_wrong(key: str, result: MaskReport) -> Text:

@@ -63,6 +63,12 @@ class MaskResult:
         """How many there are."""
         return int(self.wrongly_hidden.sum())
 
+    @property
+    def wrongly_seen(self) -> BoolArray:
+        """(n_new, n_past + n_new): keys ``j > n_past + i``, the future, that query ``i`` sees."""
+        n_new, n_total = self.mask.shape
+        return ~np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_) & self.mask
+
 
 @dataclass(frozen=True, eq=False)
 class MaskReport:

@@ -218,7 +218,7 @@ def test_a_cells_state_gives_its_colour_and_its_mark(session: Session, mask: str
 def test_marks_in_text_are_told_apart_as_those_that_are_drawn() -> None:
     assert list(TEXT_MARKS) == CELL_STATES
     pairs = set(zip(CELL_MARKS, TEXT_MARKS.values(), strict=True))
-    assert pairs == {("circle", "●"), ("dash", "–"), ("x", "×")}
+    assert pairs == {("circle", "●"), ("dash", "–"), ("x", "×"), ("triangle", "▲")}
 
 
 def test_each_colour_has_a_note_for_other_themes(session: Session) -> None:

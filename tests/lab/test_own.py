@@ -1,0 +1,121 @@
+"""A mask or a decoder of the visitor's own: what the cells' Python says, what the lab draws."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.check.decoders import Plain, Raises
+
+from kvlab.mask_lab import CELL_STATES, MaskLab
+from kvlab.own import MIME_TYPE, Own, draw
+from kvlab.session import Session
+from kvproof import mask_result, offset_mask, open_mask, top_left_mask
+from kvproof.masks import BoolArray
+
+CALL = {"n_past": 4, "n_new": 2, "dtype": 1}
+
+
+def lab() -> Any:
+    return Session(MaskLab)
+
+
+def drawn(own: Own | None, call: dict[str, int] | None = None) -> dict[str, Any]:
+    """Output name -> value of a lab that shows something of the visitor's own."""
+    session, call = lab(), call or CALL
+    session.lab.replace(None if own is None else json.loads(own.answer(json.dumps(call))))
+    state = json.loads(session.answer(json.dumps(call)))
+    return dict(zip(session.lab.outputs, state, strict=True))
+
+
+def own_texts(outputs: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Message -> arguments."""
+    texts = outputs["texts"]
+    return dict(zip(texts["message"], texts["args"], strict=True))
+
+
+def keys_apart(n_past: int, n_new: int) -> BoolArray:
+    """Sees the last two keys only."""
+    query, key = n_past + np.arange(n_new)[:, None], np.arange(n_past + n_new)
+    return (key <= query) & (key > query - 2)
+
+
+def test_a_mask_is_drawn_with_its_errors_and_its_verdict() -> None:
+    own = draw(keys_apart)
+    assert own.report.findings
+    outputs = drawn(own)
+    states = np.array(outputs["top-left-mask.cells"]["state"]).reshape(2, 6)
+    assert states[0].tolist() == ["wrongly-hidden"] * 3 + ["history", "chunk", "hidden-future"]
+    expected = mask_result(keys_apart, 4, 2)
+    assert outputs["errors.rows"]["top_left"] == expected.row_errors.tolist()
+    said = own_texts(outputs)
+    assert said["mask.own.summary"] == {"opened": "4", "cells": "12", "hidden": "7", "seen": "0"}
+
+
+def test_the_lab_comes_back_to_the_top_left_mask() -> None:
+    session = lab()
+    before = session.answer(json.dumps(CALL))
+    session.lab.replace(json.loads(draw(open_mask).answer(json.dumps(CALL))))
+    assert session.answer(json.dumps(CALL)) != before
+    session.lab.replace(None)
+    assert session.answer(json.dumps(CALL)) == before
+
+
+def test_an_open_future_has_a_mark_of_its_own() -> None:
+    states = drawn(draw(open_mask))["top-left-mask.cells"]["state"]
+    assert states.count("wrongly-seen") == 1
+    assert "wrongly-seen" not in drawn(None)["top-left-mask.cells"]["state"]
+    assert set(states) <= set(CELL_STATES)
+
+
+def test_the_right_mask_and_a_right_decoder_are_right() -> None:
+    for thing in (offset_mask, Plain()):
+        own = draw(thing)
+        assert own.report.ok
+        assert own_texts(drawn(own))["mask.own.summary"]["hidden"] == "0"
+
+
+def test_a_decoder_is_drawn_by_who_moves_whom() -> None:
+    class Forgets(Plain):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            return super().full(tokens), "nothing"
+
+    states = drawn(draw(Forgets()))["top-left-mask.cells"]["state"]
+    assert states[:6] == [*["wrongly-hidden"] * 4, "chunk", "hidden-future"]
+    assert states[6:] == [*["wrongly-hidden"] * 4, "chunk", "chunk"]
+
+
+def test_logits_that_are_no_numbers_are_drawn_at_the_top() -> None:
+    class Nan(Plain):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, cache = super().step(tokens, cache)
+            return logits * np.nan, cache
+
+    rows = drawn(draw(Nan()))["errors.rows"]
+    assert rows["top_left"] == ["nan", "nan"]
+    assert rows["top_left_y"] == [20.0, 20.0]
+
+
+@pytest.mark.parametrize(
+    ("thing", "says"),
+    [
+        (lambda n_past, n_new: 1 / 0, "ZeroDivisionError"),
+        (lambda n_past, n_new: np.ones((n_new, n_new)), "mask must be bool"),
+        (Raises(), "ValueError: step raised IndexError"),
+    ],
+)
+def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
+    answer = json.loads(draw(thing).answer(json.dumps({**CALL, "n_new": 3})))
+    assert says in answer["error"]
+
+
+def test_what_is_neither_is_refused() -> None:
+    with pytest.raises(TypeError, match="draw\\(\\) takes a function .* or a decoder .*, got int"):
+        draw(3)
+
+
+def test_a_notebook_gets_the_report_and_the_page_a_sign() -> None:
+    bundle = draw(top_left_mask)._repr_mimebundle_()
+    assert bundle[MIME_TYPE] == {"kind": "mask"}
+    assert "MASK-TOPLEFT" in bundle["text/plain"]
+    assert draw(Plain())._repr_mimebundle_()[MIME_TYPE] == {"kind": "decoder"}
