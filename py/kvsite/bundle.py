@@ -1,6 +1,9 @@
 """Bundle the scripts with esbuild: modules, a classic one for file://, a service worker."""
 
+import json
+import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 from kvsite.environment import node_tool
@@ -30,6 +33,21 @@ def bundle_worker(source: Path) -> str:
         Failure: as above.
     """
     return _esbuild([source], "--format=iife")
+
+
+def bundled_packages(sources: Path) -> list[str]:
+    """Names of npm's packages in the modules, as esbuild tells them.
+
+    Raises:
+        Failure: as above.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "meta.json"
+        entries = [sources / name for name in (*MODULES, *CLASSIC)]
+        _esbuild(entries, "--format=esm", f"--outdir={folder}", f"--metafile={told}")
+        inputs = json.loads(told.read_text(encoding="utf-8"))["inputs"]
+    inside = (re.search(r"node_modules/((?:@[^/]+/)?[^/]+)/", path) for path in inputs)
+    return sorted({match[1] for match in inside if match})
 
 
 def _esbuild(entries: list[Path], *options: str) -> str:

@@ -3,6 +3,7 @@
 A path in the site has ``root`` before it: the way from a page's folder to the site's.
 """
 
+import os
 import re
 import shutil
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from kvsite.labs import default_states
 from kvsite.languages import ENGLISH, LANGUAGES, Language, page_source, words_of
 from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import colab_url, notebook_file, render_notebook
+from kvsite.notices import shipped
 from kvsite.numbers import FILTERS, numbers
 from kvsite.paths import PY
 from kvsite.policy import CONTENT_SECURITY_POLICY
@@ -53,6 +55,7 @@ def build_pages(folder: Path, build: str) -> None:
         pages.write_index(f"{language.folder}/index.html")
         pages.write_api()
         pages.write_notebook()
+        pages.write_notices()
     english = Pages(folder, assets, ENGLISH)
     english.write_index("index.html")
     english.write_not_found()
@@ -108,14 +111,25 @@ class Pages:
         front, content = self._prose("notebook.md", context)
         self._write(path, **front, content=Markup(content))
 
+    def write_notices(self) -> None:
+        """What others have made."""
+        front, content = self._prose("notices.md", {"components": shipped()})
+        self._write(self._path("notices.html"), **front, content=Markup(content))
+
     def write_not_found(self) -> None:
-        """What hosts answer with at any depth, so it can't refer to files."""
+        """What hosts answer with at any depth, so it can't refer to files.
+
+        Its links work there if ``KVPROOF_BASE_PATH`` says where on its host the site will lie.
+        """
         say = words_of(self._language).say
+        written = [language for language in LANGUAGES if language.folder == language.source]
+        template = self._templates.get_template("not_found.html.j2")
         self._write(
             "404.html",
             title=say("site.not-found-title"),
             description=say("site.not-found-description"),
-            content=Markup(self._templates.get_template("not_found.html.j2").render()),
+            content=Markup(template.render(words={lang: words_of(lang) for lang in written})),
+            base=os.environ.get("KVPROOF_BASE_PATH"),
             inline_style=Markup(style_sheet()),
         )
 
@@ -132,7 +146,7 @@ class Pages:
     def _write(self, path: str, **context: Any) -> None:
         file = "" if path == "404.html" else Path(path).name.removeprefix("index.html")
         page = self._templates.get_template("page.html.j2").render(
-            {"config": None, "inline_style": None, **context, **_ways(path)},
+            {"config": None, "inline_style": None, "base": None, **context, **_ways(path)},
             file=file,
             assets=self._assets.urls,
             content_security_policy=CONTENT_SECURITY_POLICY,

@@ -8,6 +8,9 @@ from kvsite.stages import folder_bytes, megabytes, stage
 from kvsite.stamps import STAMP, digest, is_fresh, new_folder
 from kvsite.wasm import WASM
 
+# Of a build; each changes pages or the service worker.
+SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY")
+
 
 def build_site() -> Path:
     """Make ``dist`` complete and current.
@@ -18,7 +21,7 @@ def build_site() -> Path:
     locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
     made_from = digest(
         [ROOT / "site", PY, ROOT / "notebooks", *locks, RUNTIME / STAMP, WASM / STAMP],
-        os.environ.get("KVPROOF_OFFLINE", ""),
+        *(os.environ.get(name, "") for name in SETTINGS),
     )
     if is_fresh(DIST, made_from):
         return DIST

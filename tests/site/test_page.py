@@ -23,7 +23,7 @@ from kvsite.serve import Handler, start_server
 
 FOLDERS = ["en", "zh", "zh-hant"]
 ARTICLES = ["index.html", *(f"{folder}/index.html" for folder in FOLDERS)]
-OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in ("notebook", "api")]
+OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in ("notebook", "api", "notices")]
 OTHERS += ["404.html"]
 PAGES = ARTICLES + OTHERS
 RESULTS = ROOT / "notebooks" / "results" / "cpu_timing.json"
