@@ -9,6 +9,16 @@ from kvsite.paths import ROOT
 from kvsite.words import TEXTS, Catalogue, load_catalogue
 
 PAGES = ROOT / "site" / "pages"
+TERMS = {
+    "掩碼": "遮罩",
+    "字首": "前綴",
+    "字尾": "後綴",
+    "引數": "參數",
+    "運算元": "運算子",
+    "釋出": "發布",
+    "許可證": "授權條款",
+}
+"""What OpenCC's general phrases get wrong in this field -> what it's called there."""
 
 
 class Language(NamedTuple):
@@ -29,7 +39,7 @@ class Language(NamedTuple):
 
     def from_source(self, text: str) -> str:
         """A text of ``source`` in this language."""
-        return _traditional().convert(text) if self.code == "zh-Hant" else text
+        return _in_taiwan(text) if self.code == "zh-Hant" else text
 
 
 ENGLISH = Language("en", "en", "en")
@@ -52,7 +62,14 @@ def page_source(language: Language, name: str) -> str:
     return language.from_source((PAGES / language.source / name).read_text(encoding="utf-8"))
 
 
+def _in_taiwan(text: str) -> str:
+    """Traditional characters with the phrases of Taiwan: 缓存 becomes 快取."""
+    text = _traditional().convert(text)
+    for phrase, term in TERMS.items():
+        text = text.replace(phrase, term)
+    return text
+
+
 @cache
 def _traditional() -> opencc.OpenCC:
-    """To Traditional characters with the phrases of Taiwan: 缓存 becomes 快取."""
     return opencc.OpenCC("s2twp")

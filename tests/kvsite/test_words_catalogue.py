@@ -8,7 +8,7 @@ import pytest
 from kvlab.cells import load_cells
 from kvproof.checking import KINDS
 from kvproof.checking.report import NO_KIND
-from kvsite.languages import LANGUAGES, words_of
+from kvsite.languages import LANGUAGES, TERMS, page_source, words_of
 from kvsite.pages import shown_cell
 from kvsite.paths import PY, ROOT
 from kvsite.words import TEXTS, Catalogue, load_catalogue, places
@@ -94,6 +94,13 @@ def test_traditional_chinese_is_made_with_the_phrases_of_taiwan() -> None:
     assert words.keys() == CHINESE_WORDS.keys()
     assert "快取" in words["cells.six-tokens.title"]
     assert "缓" not in "".join(words.values())
+
+
+def test_traditional_chinese_has_the_terms_of_the_field() -> None:
+    *_, traditional = LANGUAGES
+    text = traditional.from_source("前缀、后缀与参数：掩码随许可证发布")
+    assert text == "前綴、後綴與參數：遮罩隨授權條款發布"
+    assert not [term for term in TERMS if term in page_source(traditional, "index.md")]
 
 
 def test_a_language_knows_its_name() -> None:
