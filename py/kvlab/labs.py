@@ -4,7 +4,7 @@ from importlib import import_module
 
 from kvlab.session import Lab, Session
 
-LABS = ("mask", "blind", "stepper", "storages", "window", "memory")
+LABS = ("mask", "blind", "stepper", "ladder", "storages", "window", "counts", "memory")
 """A lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
 
 

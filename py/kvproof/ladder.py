@@ -1,5 +1,7 @@
 """The error ladder: how far off right and broken decoders are, beside the floors of rounding."""
 
+import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -61,6 +63,27 @@ def broken_rungs(seed: int = 0) -> Iterator[Rung]:
     """
     for name, specimen in SPECIMENS.items():
         yield Rung("broken", name, blind.outcome(specimen, specimen.trigger, seed).error)
+
+
+def to_json(seed: int = 0) -> str:
+    """All rungs as a list of group, name and error, strict JSON; an infinite error is null.
+
+    Args:
+        seed: of the parameters and the text.
+    """
+    rungs = [*right_rungs(seed), *broken_rungs(seed)]
+    rows = [(rung.group, rung.name, _finite(rung.error)) for rung in rungs]
+    return json.dumps(rows, allow_nan=False)
+
+
+def from_json(text: str) -> list[Rung]:
+    """The rungs that ``to_json`` has written."""
+    rows = json.loads(text)
+    return [Rung(group, name, math.inf if e is None else e) for group, name, e in rows]
+
+
+def _finite(error: float) -> float | None:
+    return error if math.isfinite(error) else None
 
 
 def specimen_errors(name: str, seed: int = 0) -> dict[str, float]:

@@ -44,6 +44,7 @@ DATA_FILES = (
     "flexbox.html",
     f"_sri/{version('bokeh')}.json",
 )
+CPU_TIMING = ROOT / "notebooks" / "results" / "cpu_timing.json"
 # Templates and styles of whole pages: must exist while these are imported, are never used: emptied.
 EMPTIED_FOLDERS = ("_templates", "css")
 
@@ -62,6 +63,7 @@ def build_wasm() -> Path:
             *(RUNTIME / name for name in (*CORE_FILES, LOCK)),
             *(HERE / name for name in ("wasm.py", "wasm.mjs", "wasm_inside.py")),
             ROOT / "site" / "js" / "tar.js",
+            CPU_TIMING,
         ]
     )
     if is_fresh(WASM, made_from):
@@ -69,6 +71,7 @@ def build_wasm() -> Path:
     with stage("wasm") as current, tempfile.TemporaryDirectory() as scratch:
         sources = Path(scratch)
         copy_sources(sources)
+        write_stored(sources / "kvlab" / "stored")
         with new_folder(WASM, made_from) as folder:
             script, inside = HERE / "wasm.mjs", HERE / "wasm_inside.py"
             node: Command = [node_tool("node"), script]
@@ -94,3 +97,15 @@ def copy_sources(target: Path) -> None:
                 place.touch()
     name, source = STAND_IN
     (target / name).write_text(source)
+
+
+def write_stored(folder: Path) -> None:
+    """What ``kvlab.stored`` finds in the archive: measured times, and errors of all the zoo.
+
+    The zoo takes seconds in a browser; there a lab recomputes the one decoder that it is about.
+    """
+    from kvproof.ladder import to_json
+
+    folder.mkdir(parents=True)
+    shutil.copyfile(CPU_TIMING, folder / CPU_TIMING.name)
+    (folder / "ladder.json").write_text(to_json())

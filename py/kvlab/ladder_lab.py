@@ -1,0 +1,146 @@
+"""The error ladder: every right and every broken decoder of the zoo on one log axis.
+
+Computes nothing itself: all errors come from ``kvproof.ladder``.  All rungs take seconds, so the
+archive brings them along; those of the chosen specimen are computed anew.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from bokeh.models import ColumnDataSource, Model, Span
+
+from kvlab.controlled import ControlledLab, Part, Table, select
+from kvlab.figures import empty_figure
+from kvlab.log_axis import error_axis, place
+from kvlab.mask_texts import number
+from kvlab.palette import themed
+from kvlab.stored import load_stored
+from kvlab.words import Text, plain, worded
+from kvproof import ladder, zoo
+from kvproof.ladder import GROUPS, Rung
+
+LOOKS = {
+    "float64": ("circle", "accent"),
+    "float32": ("square", "accent"),
+    "int8": ("diamond", "accent"),
+    "broken": ("x", "error"),
+}
+"""Group -> its mark and its concept."""
+MARKS = dict(zip(LOOKS, "●■◆×", strict=True))
+KEYS = {
+    "one shot": "one-shot",
+    "ones": "ones",
+    "prefill, then ones": "prefill",
+    "ragged": "ragged",
+    "trigger": "trigger",
+}
+"""Way to feed a specimen -> its read-out."""
+LINES: dict[float, str] = dict(
+    enumerate(
+        [
+            "ladder.float64",
+            "ladder.float32",
+            "ladder.int8",
+            "ladder.broken",
+            "ladder.one-shot",
+            "ladder.ones",
+            "ladder.prefill",
+            "ladder.ragged",
+            "ladder.trigger",
+        ]
+    )
+)
+"""Line of the figure -> its message: the groups, then the ways to feed the chosen specimen."""
+
+
+def all_rungs() -> list[Rung]:
+    """Those of the archive, or computed where there is none."""
+    return ladder.from_json(load_stored("ladder.json") or ladder.to_json())
+
+
+class LadderLab(ControlledLab):
+    """All rungs, and those of one specimen by the way it is fed (see ``kvlab.session.Lab``)."""
+
+    def __init__(self) -> None:
+        rungs = all_rungs()
+        self._ladder, self._table = _Ladder(rungs), Table()
+        self._worst = {
+            group: max(rung.error for rung in rungs if rung.group == group) for group in GROUPS[:3]
+        }
+        controls = {"specimen": select("ladder.specimen", list(zoo.SPECIMENS), "mask-topleft")}
+        parts: dict[str, Part] = {"rungs": self._ladder, "all": self._table}
+        super().__init__(controls, parts, MARKS)
+        self._table.show(
+            group=[rung.group for rung in rungs],
+            name=[rung.name for rung in rungs],
+            error=[_short(rung.error) for rung in rungs],
+        )
+
+    def show(self, specimen: str) -> Iterator[Text]:
+        """Draw one specimen's errors; say what shows it and what doesn't."""
+        errors = ladder.specimen_errors(specimen)
+        self._ladder.show([errors[way] for way in KEYS])
+        for way in KEYS:
+            yield plain(KEYS[way], _short(errors[way]), repr(errors[way]))
+        yield Text("summary", "ladder.specimen-is", {"name": specimen})
+        yield _trigger_text(errors["trigger"], self._worst["float64"], self._worst["int8"])
+        blind = sum(error <= zoo.blind.SEEN for way, error in errors.items() if way != "trigger")
+        ways = {"blind": str(blind), "ways": str(len(KEYS) - 1)}
+        yield Text("summary", "ladder.blind", ways)
+
+
+def _trigger_text(error: float, float64: float, int8: float) -> Text:
+    if np.isinf(error):
+        return Text("summary", "ladder.trigger-infinite")
+    args = {"error": number(error), "times": f"{error / float64:.0e}".replace("e+", "e")}
+    if error > int8:
+        return Text("summary", "ladder.trigger-clear", args)
+    return Text("summary", "ladder.trigger-hidden", args)
+
+
+def _short(error: float) -> str:
+    if np.isinf(error):
+        return "∞"
+    return "0" if error == 0 else number(error)
+
+
+class _Ladder:
+    """Lines of marks on a log axis of errors, with the rounding floors."""
+
+    def __init__(self, rungs: list[Rung]) -> None:
+        self.figure = empty_figure(aspect_ratio=1.7, x_axis_type="log")
+        self.figure.ygrid.visible = False
+        error_axis(self.figure, infinite=True)
+        worded(self.figure.xaxis[0], axis_label="axis.largest-error")
+        self.figure.y_range.update(start=len(LINES) - 0.4, end=-0.6)
+        self.figure.yaxis.ticker.ticks = list(LINES)
+        worded(self.figure.yaxis[0], major_label_overrides=LINES)
+        for floor in ladder.rounding_floors().values():
+            span = Span(location=floor, dimension="height", line_dash="dashed", line_width=1.5)
+            themed(span, line_color="text")
+            self.figure.add_layout(span)
+        for line, group in enumerate(GROUPS):
+            self._draw_group(line, group, [rung.error for rung in rungs if rung.group == group])
+        self._chosen = ColumnDataSource()
+        points = self.figure.scatter("x", "row", source=self._chosen, marker="x", size=13)
+        points.glyph.line_width = 3
+        themed(points.glyph, line_color="wrongly-hidden")
+        self.outputs: dict[str, tuple[Model, str]] = {"chosen": (self._chosen, "data")}
+
+    def _draw_group(self, line: int, group: str, errors: list[float]) -> None:
+        """All of a group, spread a little so that equal errors stay visible."""
+        spread = [line + 0.3 * ((7 * i) % 11 - 5) / 5 for i in range(len(errors))]
+        marker, concept = LOOKS[group]
+        points = self.figure.scatter(
+            [place(error) for error in errors], spread, marker=marker, size=6, fill_alpha=0.3
+        )
+        points.name = group
+        themed(points.glyph, line_color=concept, fill_color=concept)
+
+    def show(self, errors: list[float]) -> None:
+        """Draw the chosen specimen's errors in the order of ``KEYS``, and its trigger among all."""
+        drawn = [errors[-1], *errors]
+        self._chosen.data = {
+            "row": [GROUPS.index("broken"), *range(len(GROUPS), len(LINES))],
+            "x": [place(error) for error in drawn],
+        }
