@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import importlib
+import io
 import json
 import math
 import os
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what stands behind ``python -m kvproof``; None: of this process.
     """
     parsed = _parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what a decoder says may be anything
     try:
         code: int = parsed.command(parsed)
         if sys.stdout is not None:  # it may be closed
@@ -288,6 +291,8 @@ def _check(parsed: argparse.Namespace) -> int:
         parsed.json.write_text(found.to_json() + "\n")
     if not found.findings and not found.complete:
         raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
+    if not found.findings and not found.ok:
+        raise ValueError("neither right nor wrong: the notes above say what can't be checked")
     return PASSED if found.ok else FAILED
 
 

@@ -221,9 +221,9 @@ def test_a_call_beyond_the_capacity_may_be_refused() -> None:
 
 def test_the_longest_text_is_named() -> None:
     report = check(RightDecoder(config=replace(LEARNED, max_positions=1024)), budget_s=300)
-    assert any("texts of up to 256 tokens in chunks of up to 85," in s for s in report.checked)
+    assert any("texts of up to 256 tokens in chunks of up to 127," in s for s in report.checked)
     assert any(
-        s.startswith("texts longer than 256 tokens, chunks longer than 85")
+        s.startswith("texts longer than 256 tokens, chunks longer than 127")
         for s in report.not_checked
     )
     whole = check(RightDecoder(), budget_s=300)

@@ -358,3 +358,52 @@ def test_torch_modules_say_their_precision() -> None:
     assert dtype_of(table) == torch.float32
     assert dtype_of(torch.nn.Sequential(table, torch.nn.Linear(2, 2).half())) == torch.float16
     assert dtype_of(table, dtype="bfloat16") == "bfloat16"
+
+
+def test_an_exception_of_no_class_of_its_own_is_caught() -> None:
+    class Panic(BaseException):
+        pass
+
+    decoder = Plain()
+    decoder.step = raises(Panic("overflow"))  # type: ignore[method-assign]
+    assert "step raised Panic: overflow" in evidence(check(decoder))
+    decoder.step = raises(KeyboardInterrupt())  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        check(decoder)
+
+
+def test_a_typo_in_a_long_chunk_is_no_refusal() -> None:
+    class Typo(Plain):
+        capacity = 4
+        window = 4
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            if cache is not None and tokens.shape[1] > 4:
+                raise AttributeError("no attribute lenght")
+            return super().step(tokens, cache)
+
+    assert not check(Typo()).ok
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    decoder = Plain()
+    decoder.noise = np.float32(0.05)  # type: ignore[attr-defined]
+    budget: Any = np.float32(30)
+    assert check(decoder, budget_s=budget).ok
+
+
+def test_snippets_run_on_tensors_of_any_kind() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Tensors(Plain):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits = torch.tensor(super().full(tokens), dtype=torch.bfloat16, requires_grad=True)
+            return logits, "nothing"
+
+        def full(self, tokens: Any) -> Any:
+            return torch.tensor(super().full(tokens), dtype=torch.bfloat16, requires_grad=True)
+
+    [finding] = check(Tensors()).findings
+    printed: list[Any] = []
+    exec(finding.snippet, {"decoder": Tensors(), "print": lambda *words: printed.append(words)})
+    assert printed[-1][1] == pytest.approx(finding.max_abs_error)

@@ -21,6 +21,16 @@ def distance(one: Logits, other: Logits) -> Logits:
     return np.where(np.isfinite(largest), largest, np.inf)
 
 
+def compressed(logits: Logits, limit: float) -> Logits:
+    """Logits beyond a limit by their logarithm, as if they went on from there; the rest unchanged.
+
+    Their rounding would hide an error in all others; so it counts relative to them.
+    """
+    with np.errstate(all="ignore"):
+        beyond = np.sign(logits) * limit * (1 + np.log(np.abs(logits) / limit))
+    return np.where(np.isfinite(logits) & (np.abs(logits) > limit), beyond, logits)
+
+
 def to_array(value: Any) -> tuple[Logits, str]:
     """Any array as float64, and the name of its own dtype.  Tensors needn't be on the CPU.
 

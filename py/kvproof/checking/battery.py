@@ -15,12 +15,22 @@ LONGEST = 256
 """Tokens of the longest text: a mistake may begin at a constant that nobody declares."""
 
 
+LONG_LOGITS = 2**23
+"""Logits of the longest text, of all its tokens together: 64 MB."""
+
+
+def affordable(subject: Subject) -> int:
+    """Tokens of a long text, as far as the decoder goes and memory allows."""
+    by_memory = max(SHORTEST, LONG_LOGITS // subject.vocab_size)
+    return min(subject.longest, LONGEST, by_memory)
+
+
 def text_length(subject: Subject) -> int:
     """Past every constant that the decoder declares, as far as it goes."""
     window, block = subject.window or 0, subject.block_size or 0
     wanted = max(SHORTEST, 2 * window + 4, 2 * block + 3)
-    affordable = max(LONGEST, window + SHORTEST, block + SHORTEST)
-    return min(wanted, affordable, subject.longest)
+    most = max(SHORTEST, LONG_LOGITS // subject.vocab_size)
+    return min(wanted, max(LONGEST, window + SHORTEST, block + SHORTEST), most, subject.longest)
 
 
 def texts(subject: Subject, rng: np.random.Generator, batch_size: int, n: int) -> tuple[Row, ...]:
@@ -81,13 +91,19 @@ def feeding(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, C
 
 def _long(subject: Subject, n: int) -> Iterator[tuple[str, Case]]:
     """A text as long as is cheap, in chunks far longer than the others, behind a filled cache."""
-    end = min(subject.longest, LONGEST)
-    if end > n:
-        # A text of its own generator: those of the other cases stay what they are.
-        text = texts(subject, np.random.default_rng(end), 1, end)
-        widest = subject.window or end  # a ring may take no longer chunks
-        sizes = [min(size, widest) for size in (end // 3, end // 3, 17, 1, 1, 30) if size]
-        yield "a long text, in long chunks", Case(text, feeds(cut(sizes, end)))
+    end = affordable(subject)
+    if end <= n:
+        return
+    # A text of its own generator: those of the other cases stay what they are.
+    text = texts(subject, np.random.default_rng(end), 1, end)
+    widest = subject.window or end  # a ring may take no longer chunks
+    patterns = {
+        "a long text, in long chunks": [end // 3, end // 3, 17, 1, 1, 30],
+        "a long text, chunks of powers of two": [1, 1, 2, 4, 8, 16, 32, 1, 63, 1, 127],
+    }
+    for name, pattern in patterns.items():
+        sizes = [min(size, widest) for size in pattern if size]
+        yield name, Case(text, feeds(cut(sizes, end)))
 
 
 def _to_the_end(subject: Subject, rng: np.random.Generator, n: int) -> Iterator[tuple[str, Case]]:
@@ -97,7 +113,9 @@ def _to_the_end(subject: Subject, rng: np.random.Generator, n: int) -> Iterator[
         ends["up to the capacity"] = subject.capacity
         ends["one more than the capacity"] = subject.capacity + 1
     for name, end in ends.items():
-        if 3 < end <= min(subject.max_length, LONGEST) and (end > n or "capacity" in name):
+        if 3 < end <= min(subject.max_length, affordable(subject) + 1) and (
+            end > n or "capacity" in name
+        ):
             text = texts(subject, rng, 1, end)
             may_refuse = subject.capacity is not None and end > subject.capacity
             yield name, Case(text, feeds([end - 2, 1, 1]), may_refuse=may_refuse)
@@ -130,8 +148,9 @@ def padded(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Ca
 def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
     """Crops, forks and reorders, and going on behind them."""
     texts_of = {n_rows: texts(subject, rng, n_rows, 24) for n_rows in (1, 3)}
+    able = _able(subject)  # asked once: what one case finds unsupported another may not need
     for title, (n_rows, *ops) in OPERATIONS.items():
-        if _able(subject).issuperset(op.action for op in ops):
+        if able.issuperset(op.action for op in ops):
             yield title, Case(texts_of[n_rows], tuple(ops))
     yield from _combined(subject)
 
@@ -163,6 +182,7 @@ OPERATIONS: dict[str, tuple[Any, ...]] = {
     "reorder to (2, 0, 0)": _reordered((2, 0, 0)),
     "reorder to (1, 2, 0)": _reordered((1, 2, 0)),
     "reorder to (0, 1, 2)": _reordered((0, 1, 2)),
+    "reorder to two of three rows": _reordered((2, 0)),
     "reorder twice": (
         *(3, *feeds([5]), Op("reorder", (1, 2, 0)), *feeds([1])),
         *(Op("reorder", (2, 2, 1)), *feeds([1, 1])),
@@ -204,6 +224,9 @@ def _combinations(subject: Subject) -> Iterator[Combination]:
         return Op("fork", 1), Op("crop", length), *feeds([n_new]), switch, *feeds([2])
 
     yield "fork of three rows", [6], None, forked
+    yield "fork, then reorder the first", [6], None, (Op("fork", 0), *mixed, switch, *feeds([2]))
+    below = (Op("fork", 0), switch, Op("crop", 3), *feeds([4]), switch, *feeds([2]))
+    yield "fork, then crop the second below it", [6], None, below
     yield "fork, then crop the first below it", [6], None, cut_below_fork(3, 4)
     yield "crop, and go on with the old cache too", [6], None, (keep, *cut_to(4), switch, *go_on)
     yield "reorder, and go on with the old cache too", [6], None, (keep, *mixed, switch, *go_on)
@@ -222,16 +245,20 @@ def _combinations(subject: Subject) -> Iterator[Combination]:
         yield "one more than a block, then reorder", [block + 1], None, mixed
         yield "one more than a block, then crop to it", [block + 1], None, cut_to(block)
         yield "one less than a block, then fork", [max(block - 1, 1)], None, forked
-        below = cut_below_fork(max(block - 1, 1), block + 2)
-        yield "two blocks, fork, then crop the first to less than one", [2 * block], None, below
+        cut_first = cut_below_fork(max(block - 1, 1), block + 2)
+        yield "two blocks, fork, then crop the first to less than one", [2 * block], None, cut_first
 
 
 IN_TURNS = "a second request: in turns with the first"
-OTHER_ROWS = {
-    "a second request: 3 rows after 1": (1, 3),
-    "a second request: 1 row after 3": (3, 1),
+BESIDE = "a second request: 3 rows beside 1"
+PADDED_TURNS = "a second request: in turns, with other padding"
+_TURNS = (Op("switch"), *feeds([1]), Op("switch"), *feeds([1]))
+OTHER_ROWS: dict[str, tuple[tuple[int, int], tuple[Op, ...]]] = {
+    "a second request: 3 rows after 1": ((1, 3), ()),
+    "a second request: 1 row after 3": ((3, 1), ()),
+    BESIDE: ((1, 3), _TURNS),
 }
-"""Title -> rows of the first request, and of the second."""
+"""Title -> rows of the first request and of the second, and how it goes on."""
 
 
 def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
@@ -266,18 +293,26 @@ def second_use(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str
         *feeds([1, 4]),
     )
     yield IN_TURNS, Case(((*first, *second[:8]),), turns)
-    rows = texts(subject, np.random.default_rng(3), 3, 12)
-    for name, n_rows in OTHER_ROWS.items():
-        yield name, Case(rows, (*feeds([5, 1]), Op("restart"), *feeds([4, 1, 1])), rows=n_rows)
+    for name, (n_rows, go_on) in OTHER_ROWS.items():
+        ops = (*feeds([5, 1]), Op("restart"), *feeds([4, 1, 1]), *go_on)
+        yield name, Case(texts(subject, np.random.default_rng(3), 3, 14), ops, rows=n_rows)
+    rows = texts(subject, np.random.default_rng(4), 3, 12)
+    for name, op in (("crop", Op("crop", 3)), ("reorder", Op("reorder", (2, 0, 0)))):
+        if subject.has(name):
+            ops = (*feeds([5]), op, Op("restart"), *feeds([4, 2]))
+            yield f"a second request: after a {name}", Case(rows, ops)
     if subject.has("supports_padding"):
         rows = texts(subject, rng, 2, 8)
         twice = tuple((*row, *row) for row in rows)
         for name, before, after in (
             ("other padding", None, (6, 3)),
             ("no padding now", (6, 3), (6, 6)),
+            ("no lengths now", (6, 3), None),
         ):
             ops = (*feeds([6, 2]), Op("restart", after), *feeds([6, 2]))
             yield f"a second request: {name}", Case(twice, ops, before)
+        ops = (*feeds([6]), Op("restart", (3, 6)), *feeds([6]), *_TURNS)
+        yield PADDED_TURNS, Case(twice, ops, (6, 3))
 
 
 def within(subject: Subject, case: Case) -> bool:

@@ -21,10 +21,10 @@ class Op(NamedTuple):
     """One operation.
 
     ``feed`` n: the next n tokens in one call.  ``crop`` length.  ``reorder`` rows.  ``fork`` n: a
-    second cache takes the next n tokens, then the first goes on.  ``branch`` n: the same from the
-    very cache, without a fork, where a decoder keeps old ones; 0 tokens only keep it.  ``switch``:
-    go on with the second cache.  ``restart`` lengths: a new request on the same object, without a
-    reset; ``switch`` goes back to the first.
+    second cache takes the next n tokens, if any, then the first goes on.  ``branch`` n: the same
+    from the very cache, without a fork, where a decoder keeps old ones.  ``switch``: go on with the
+    second cache.  ``restart`` lengths: a new request on the same object, without a reset;
+    ``switch`` goes back to the first.
     """
 
     action: Action
@@ -87,9 +87,9 @@ class Observation:
     first_slot: int
     """Slot of the first new token, pads counted."""
     logits: Logits
-    """(B, C, V)."""
+    """(B, C, V); 0 where a slot is padding, here and in what is expected."""
     expected: Logits
-    """(B, C, V); where a slot is padding, a copy of the logits."""
+    """(B, C, V)."""
 
     @property
     def errors(self) -> NDArray[np.float64]:
@@ -112,6 +112,8 @@ class Result:
     """What ended it early; "" if nothing did, or what may."""
     ledger: str = ""
     """What was wrong with the counted length; "" if nothing was."""
+    refused: str = ""
+    """What the decoder refused, which it may; "" if nothing."""
 
     @property
     def error(self) -> float:
@@ -167,12 +169,12 @@ def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
         for index, op in enumerate(case.ops):
             runner.do(index, op)
     except Trouble as trouble:
-        by_step = isinstance(trouble, Raised) and trouble.name == "step"
-        refused = by_step and runner.may_refuse(op)
+        by_step = isinstance(trouble, Raised) and trouble.name == "step" and trouble.is_refusal
+        refused = str(trouble) if by_step and runner.may_refuse(op) else ""
         if refused and not runner.observations:
-            raise Refused(str(trouble)) from None
+            raise Refused(refused) from None
         said = "" if refused else str(trouble)
-        return Result(case, tuple(runner.observations), said, runner.ledger)
+        return Result(case, tuple(runner.observations), said, runner.ledger, refused)
     if keep is not None:
         keep.append(runner.live.cache)
     return Result(case, tuple(runner.observations), "", runner.ledger)
@@ -226,6 +228,7 @@ class _Runner:
         chunk = np.array([row[columns] for row in rows], np.int64)
         self.next_column += size
         logits, live.cache = self.subject.step(chunk, live.cache, lengths)
+        logits = logits.copy()
         for row, new in enumerate(chunk.tolist()):
             pads = 0 if lengths is None else size - lengths[row]
             live.padding[row] += pads
@@ -233,6 +236,7 @@ class _Runner:
         expected = logits.copy()
         for row, history in enumerate(live.rows):
             real = min(size, len(history))
+            logits[row, : size - real] = expected[row, : size - real] = 0  # padding may hold NaN
             if real:
                 expected[row, size - real :] = self.subject.recompute(tuple(history))[-real:]
         histories = tuple(tuple(row) for row in live.rows)
@@ -252,7 +256,8 @@ class _Runner:
 
     def _reorder(self, rows: Sequence[int]) -> None:
         live = self.live
-        live.cache = self.subject.reorder(live.cache, rows)
+        same_number = len(rows) == len(live.rows)
+        live.cache = self.subject.reorder(live.cache, rows, may_refuse=not same_number)
         live.rows = [list(live.rows[row]) for row in rows]
         live.padding = [live.padding[row] for row in rows]
 

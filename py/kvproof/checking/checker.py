@@ -1,5 +1,6 @@
 """The order of the checks, the verdict, and what to say about what was left out."""
 
+import numbers
 import signal
 import threading
 import time
@@ -14,11 +15,19 @@ import numpy as np
 from kvproof.checking import battery
 from kvproof.checking.arrays import distance
 from kvproof.checking.cases import Case, Observation, Result, feeds, run
-from kvproof.checking.diagnose import diagnose
+from kvproof.checking.diagnose import diagnose, diagnosis_of_full
 from kvproof.checking.kinds import UNKNOWN
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
-from kvproof.checking.report import Alternative, Finding, Influence, Report, snippet, unknown
+from kvproof.checking.report import (
+    PREAMBLE,
+    Alternative,
+    Finding,
+    Influence,
+    Report,
+    snippet,
+    unknown,
+)
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import (
     UNLOCKS,
@@ -36,6 +45,8 @@ LONGEST_ALARM = 1e8
 ROUNDING_GAP, ROUNDING_PART, FAINT_PART = 10, 1e-3, 1e-8
 """Errors up to so many times the tolerance, and so small a part of what no cache may be off by, are
 taken for rounding that very sharp attention has enlarged; of float64 all that are so faint."""
+NEAR = 100
+"""Beyond so many times the tolerance an error is surely none of rounding."""
 
 Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
 
@@ -105,7 +116,7 @@ def check(
     start = time.monotonic()
     checker = _Checker(seed, progress)
     try:
-        with _alarm(min(budget_s, LONGEST_ALARM)), np.errstate(all="ignore"):
+        with _alarm(min(float(budget_s), LONGEST_ALARM)), np.errstate(all="ignore"):
             checker.check(decoder, start + budget_s, gold)
     except OutOfTime:
         checker.out_of_time(budget_s)
@@ -118,7 +129,7 @@ def check(
 
 
 def _is_positive(number: Any) -> bool:
-    return isinstance(number, (int, float)) and number > 0
+    return isinstance(number, numbers.Real) and float(number) > 0
 
 
 def assert_cache_matches(
@@ -247,7 +258,9 @@ class _Checker:
             self._say_what_is_out_of_reach(subject, seen)
         if not any(result.wrong(self.tolerance) for result in results.values()):
             return True
-        return self._is_rounding(results, seen.error) or self._condemn(subject, name, results)
+        return self._is_rounding(subject, results, seen.error) or self._condemn(
+            subject, name, results
+        )
 
     def _run_cases(self, subject: Subject, cases: Stage) -> tuple[dict[str, Result], "_Extent"]:
         """Title -> result of each case that can be run, and how far they went together."""
@@ -265,10 +278,12 @@ class _Checker:
                 self.not_checked.append(f"{title}: {refused}")
                 continue
             seen.add(result)
+            if result.refused and not case.may_refuse:
+                self.not_checked.append(f"{title}, to its end: {result.refused}")
             results[title] = result if result.wrong(self.tolerance) else result.without_logits()
         return results, seen
 
-    def _is_rounding(self, results: dict[str, Result], worst: float) -> bool:
+    def _is_rounding(self, subject: Subject, results: dict[str, Result], worst: float) -> bool:
         """Whether what is wrong is little more than the noise of ``full``; allowed from now on."""
         odd = any(result.trouble or result.ledger for result in results.values())
         enlarged = max(ROUNDING_GAP * self.tolerance, FAINT_PART * self.most)
@@ -276,7 +291,8 @@ class _Checker:
             return False
         self.notes.append(
             f"errors of up to {worst:.1e} were taken for rounding, although full itself is off by "
-            f"{self.noise:.1e} only: sharp attention enlarges it; float64 would tell them apart"
+            f"{self.noise:.1e} only, as sharp attention enlarges it"
+            + ("" if subject.dtype == "float64" else "; in float64 they could be told apart")
         )
         self.tolerance = 2 * worst
         return True
@@ -298,11 +314,11 @@ class _Checker:
             self.findings.append(finding)
         except OutOfTime:
             why = "the budget ended before it was known why"
-            self.findings.append(_undiagnosed(check, wrong, self.tolerance, why))
+            self.findings.append(_undiagnosed(subject, check, wrong, self.tolerance, why))
             raise
         except (Trouble, NotSupported, Refused) as stopped:
             why = f"a question about it came to nothing: {stopped}"
-            self.findings.append(_undiagnosed(check, wrong, self.tolerance, why))
+            self.findings.append(_undiagnosed(subject, check, wrong, self.tolerance, why))
         return False
 
     def _say_what_is_out_of_reach(self, subject: Subject, seen: "_Extent") -> None:
@@ -331,26 +347,33 @@ class _Checker:
             if not battery.within(subject, case):
                 return False
             try:
-                result = run(subject, case)
+                result = again(case)
             except (NotSupported, Refused):
                 return False
             by_logits = result.first_bad(self.tolerance) is not None
             return by_logits if needs_logits else result.wrong(self.tolerance)
 
-        first = min(wrong.values(), key=lambda result: result.case.size)
+        def again(case: Case) -> Result:
+            if full_disturbs:
+                subject.forget()
+            return run(subject, case)
+
+        # Wrong numbers say more than a call that raised.
+        first = min(wrong.values(), key=lambda result: (bool(result.trouble), result.case.size))
+        full_disturbs = self._full_disturbs(subject, first.case)
         # A wrong count is easier to have than a wrong logit, and says less.
         needs_logits = first.first_bad(self.tolerance) is not None
-        smallest = run(subject, shrink(first.case, fails))
+        smallest = again(shrink(first.case, fails))
         if not smallest.wrong(self.tolerance):  # it depends on what ran before
             smallest = first
         probes = Probes(subject, self.tolerance, self.still)
         facts = Facts(probes, results, first, smallest, self.most)
-        verdict = diagnose(facts, stage)
+        verdict = diagnosis_of_full() if full_disturbs else diagnose(facts, stage)
         bad = smallest.first_bad(self.tolerance)
         best, *others = verdict.ranking
         counted_only = bad is None and not smallest.trouble
         layer = {} if verdict.layer is None else {"layer": verdict.layer}
-        said = best.why, *_evidence(facts, verdict)
+        said = best.why, *_evidence(facts, verdict), self._may_be_rounding(facts)
         return Finding(
             kind=best.kind,
             check="BOOK" if counted_only else verdict.check or check,
@@ -360,9 +383,30 @@ class _Checker:
             first_bad=_where(bad, self.tolerance) | layer,
             alternatives=tuple(others[:4]),
             evidence=tuple(filter(None, said)),
-            snippet=_snippet(smallest, self.tolerance),
-            confidence=best.confidence,
+            snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
+            confidence=min(best.confidence, 0.5)
+            if self._may_be_rounding(facts)
+            else best.confidence,
             influence=_influence(facts) if stage == "feeding" and not smallest.trouble else None,
+        )
+
+    def _full_disturbs(self, subject: Subject, case: Case) -> bool:
+        """Whether a case is wrong only if ``full`` is asked between its calls."""
+        if run(subject, case).wrong(self.tolerance):
+            return False
+        subject.forget()
+        return run(subject, case).wrong(self.tolerance)
+
+    def _may_be_rounding(self, facts: Facts) -> str:
+        """A sentence, where the worst error isn't far above what is allowed; else ""."""
+        worst = max(result.error for result in facts.wrong.values())
+        if facts.subject.dtype == "float64" or facts.subject.lossy or facts.smallest.trouble:
+            return ""
+        if not 0 < worst <= NEAR * self.tolerance:
+            return ""
+        return (
+            f"the worst error is only {worst / self.tolerance:.0f} times what is allowed: very "
+            "sharp attention may round as much; see whether it stays in float64"
         )
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
@@ -482,9 +526,13 @@ class _Checker:
         )
 
 
-def _snippet(result: Result, tolerance: float) -> str:
+def _snippet(
+    subject: Subject, result: Result, tolerance: float, full_disturbs: bool = False
+) -> str:
     bad = result.first_bad(tolerance)
-    text = snippet(result.case, bad, tolerance)
+    text = snippet(result.case, bad, tolerance, full_disturbs)
+    if bad is not None and subject.limit < np.inf and np.abs(bad.expected).max() > subject.limit:
+        text += f"\n# (logits beyond {subject.limit:.3g} were compared by their logarithms)"
     counted = bad is None and result.ledger
     return f"{text}\nprint(decoder.length(cache))  # {result.ledger}" if counted else text
 
@@ -496,7 +544,9 @@ def _beyond_the_budget(error: float, tolerance: float) -> str:
     )
 
 
-def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float, why: str) -> Finding:
+def _undiagnosed(
+    subject: Subject, check: str, wrong: dict[str, Result], tolerance: float, why: str
+) -> Finding:
     """What is certain before a failure is understood."""
     first = min(wrong.values(), key=lambda result: result.case.size)
     bad = first.first_bad(tolerance)
@@ -509,7 +559,7 @@ def _undiagnosed(check: str, wrong: dict[str, Result], tolerance: float, why: st
         tolerance=tolerance,
         first_bad=_where(bad, tolerance),
         evidence=tuple(filter(None, said)),
-        snippet=_snippet(first, tolerance),
+        snippet=_snippet(subject, first, tolerance),
         confidence=0.5,
     )
 
@@ -565,8 +615,8 @@ def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: floa
     case = Case((text,), feeds([len(text)]))
     others = (Alternative("LOGIT-SHIFT", 0.1, ""), Alternative("MASK-VALUE", 0.1, ""))
     lines = (
-        f"import numpy as np\ntokens = np.array({[list(text)]})\n"
-        "print(np.abs(np.asarray(decoder.full(tokens)) - np.asarray(gold(tokens))).max())"
+        f"{PREAMBLE}\ntokens = np.array({[list(text)]})\n"
+        "print(apart(decoder.full(tokens), gold(tokens)))"
     )
     return Finding(
         kind=kind,
@@ -589,12 +639,11 @@ def _padded_unlike_alone(
     sentence: str,
 ) -> Finding:
     lines = (
-        "import numpy as np",
+        PREAMBLE,
         f"tokens, lengths = np.array({[list(row) for row in rows]}), np.array({list(lengths)})",
-        "padded = np.asarray(decoder.full(tokens, lengths=lengths))",
+        "padded = array(decoder.full(tokens, lengths=lengths))",
         "for row, (text, n) in enumerate(zip(tokens, lengths)):  # all of these should be rounding",
-        "    alone = np.asarray(decoder.full(text[None, -n:]))[0]",
-        "    print(row, np.abs(padded[row, -n:] - alone).max())",
+        "    print(row, apart(padded[row, -n:], array(decoder.full(text[None, -n:]))[0]))",
     )
     others = Alternative("POS-PERROW", 0.3, ""), Alternative("MASK-VALUE", 0.1, "")
     return Finding(

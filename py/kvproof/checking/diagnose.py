@@ -34,6 +34,15 @@ def diagnose(facts: Facts, stage: str) -> Verdict:
     return verdict
 
 
+def diagnosis_of_full() -> Verdict:
+    """``step`` is right as long as nobody calls ``full`` while its request goes on."""
+    verdict = Verdict()
+    why = "right if full isn't called between the calls of step, wrong if it is"
+    verdict.add("ALIAS", STRONG, f"{why}: full writes into what step keeps")
+    verdict.add("SLOT-STALE", HINT)
+    return verdict
+
+
 def _miscounted(verdict: Verdict) -> None:
     """All logits are right and the counted length isn't."""
     verdict.add("POS-DRIFT", STRONG, "all logits are right, and the counted length isn't")

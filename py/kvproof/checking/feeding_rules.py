@@ -199,8 +199,8 @@ def _window(facts: Facts, verdict: Verdict) -> None:
             verdict.add("ROPE-FRAME", LIKELY - HINT)
 
 
-LONG_TEXTS = {"up to the last slot", "up to the capacity", "a long text, in long chunks"}
-"""Cases that are longer than the others."""
+LONG_TEXTS = ("up to the last slot", "up to the capacity", "a long text")
+"""How the titles of cases begin that are longer than the others."""
 
 
 def _blocks(facts: Facts, verdict: Verdict) -> None:
@@ -208,7 +208,7 @@ def _blocks(facts: Facts, verdict: Verdict) -> None:
     block = facts.subject.block_size
     if block is None:
         return
-    if facts.wrong.keys() <= LONG_TEXTS:
+    if all(title.startswith(LONG_TEXTS) for title in facts.wrong):
         why = "only long texts are wrong: a block with a large number is mistaken for another"
         verdict.add("PAGE-MAP", STRONG, why)
         verdict.add("SLOT-WRITE", LIKELY)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kvproof.checking.arrays import distance
-from kvproof.checking.battery import IN_TURNS, OTHER_ROWS
+from kvproof.checking.battery import BESIDE, IN_TURNS, OTHER_ROWS, PADDED_TURNS
 from kvproof.checking.cases import Observation, run
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
 
@@ -255,7 +255,7 @@ def second_use(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
     if seen is not None and len(seen.histories) == 1 and _from_before(facts, seen, verdict):
         return
-    if set(facts.wrong) == {IN_TURNS}:
+    if facts.wrong.keys() <= {IN_TURNS, BESIDE, PADDED_TURNS}:
         why = "one request after the other is right, in turns they disturb each other"
         paged = facts.subject.block_size is not None
         verdict.add("PAGE-MAP" if paged else "ALIAS", STRONG, why)

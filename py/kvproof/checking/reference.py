@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
-from kvproof.checking.report import Finding
+from kvproof.checking.report import PREAMBLE, Finding
 from kvproof.checking.subject import (
     EPS,
     NotSupported,
@@ -40,9 +40,9 @@ HIDING_FACTOR = 3
 """A right cache may well be off by so many times the noise; what may not be is hidden by it."""
 ROUNDING_SHARE = 0.02
 """Of the largest logit: more is no rounding that nobody declared."""
-HUGE = 16
-"""A logit of so many times what tokens and positions move at all says nothing, such as a mask of
--1e9 over IDs that are never given: its rounding would hide a mistake in all others."""
+HUGE_GAP, LIMIT = 100, 8
+"""Logits so many times as large as all smaller ones say nothing, such as a mask of -1e9 over IDs
+that are never given.  What is beyond ``LIMIT`` times the largest of the others is compressed."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
         sentence = f"full returns logits that aren't finite: {odd_logits(whole)}"
         return Reference(_fault("LOG", sentence, rows[:1]), 0, 0, 0, ())
     returned = whole
-    scale, signal, notes = _weigh_columns(subject, whole)
+    scale, signal, notes = _set_aside_huge_logits(subject, whole)
     if n > 1 and subject.vocab_size > 1 and signal == 0:
         notes.append("full gives all tokens of a text the same logits: no mistake shows in them")
         return Reference(None, 0, 0, 0, tuple(notes), shows_nothing=True)
@@ -102,7 +102,7 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     blind, hints = _blind_spot(subject, rows, tolerance)
     if blind is not None:
         return Reference(blind, noise, tolerance, tolerance, tuple(notes))
-    notes += [*hints, *_contrast(subject, rows[0], tolerance)]
+    notes += hints
     if n < 4:
         notes.append(f"no text is longer than {n}: hardly anything that a cache does can be seen")
     if EPS[subject.dtype] > EPS["float32"]:
@@ -117,31 +117,30 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
             notes.append(_declared_noise(subject.noise, budget, scale))
             budget = min(subject.noise, budget)
         tolerance = max(tolerance, budget)
+    notes += _contrast(subject, rows[0], tolerance)
     return Reference(None, noise, tolerance, still, tuple(notes), most, has_rows)
 
 
-def _weigh_columns(subject: Subject, whole: Logits) -> tuple[float, float, list[str]]:
-    """Have the IDs with huge logits count for less; (largest logit, largest movement, notes).
+def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, float, list[str]]:
+    """Set ``subject.limit``; (largest ordinary logit, how far one moves over the text, notes).
 
-    What a logit is worth is how far it moves over the positions of a text.  Logits that are
-    ``HUGE`` times as large as the largest movement are taken relative to the first one of their ID,
-    in units in which they are no larger.
+    The first gap in the sorted magnitudes, above the lowest few, is where ordinary ones end.
     """
-    finite = np.where(np.isfinite(whole), whole, 0.0)
-    top = np.abs(finite).max(axis=0)
-    ends = [np.where(np.isfinite(whole), whole, end) for end in (-np.inf, np.inf)]
-    moves = np.maximum(ends[0].max(axis=0) - ends[1].min(axis=0), 0.0)
-    signal = float(moves.max())
-    huge = top > HUGE * signal
-    if signal == 0 or not huge.any():
-        return max(float(top.max()), 1e-30), signal, []
-    weight = np.where(huge, top / (HUGE * signal), 1.0)
-    subject.weigh_columns(np.where(huge, finite[0], 0.0), weight)
-    scale = float((top / weight)[moves > 0].max())
-    example = int(np.flatnonzero(huge)[0])
+    sizes = np.sort(np.abs(whole[np.isfinite(whole) & (whole != 0)]))
+    first = max(2, sizes.size // 50)
+    gaps = np.flatnonzero(sizes[first + 1 :] > HUGE_GAP * sizes[first:-1])
+    scale = float(sizes[first + gaps[0]] if gaps.size else sizes.max(initial=1e-30))
+    subject.set_limit(LIMIT * scale)
+    ordinary = np.abs(whole) <= scale
+    ends = [np.where(ordinary, whole, end) for end in (-np.inf, np.inf)]
+    signal = float(np.maximum(ends[0].max(axis=0) - ends[1].min(axis=0), 0.0).max())
+    n_huge = int(np.sum(np.isfinite(whole) & ~ordinary))
+    if not n_huge:
+        return scale, signal, []
     note = (
-        f"{int(huge.sum())} of {len(huge)} token IDs have logits so large that their rounding "
-        f"would hide the others, {top[example]:.3g} for ID {example}: they count for less"
+        f"{n_huge} of {whole.size} logits are far larger than all others, such as "
+        f"{whole[np.isfinite(whole) & ~ordinary][0]:.3g}: beyond {LIMIT * scale:.3g} logits are "
+        "compared by their logarithms, or the rounding of these would hide the others"
     )
     return scale, signal, [note]
 
@@ -299,7 +298,8 @@ def _blind_spot(
         hidden &= _hidden(subject, one, tolerance)
         if not hidden.any():
             return None, ()
-    unseen = [hidden[token, token + 1 :].all() for token in range(n - 1)]
+    # The last ones have few later positions, which may well not care.
+    unseen = [hidden[token, token + 1 :].all() for token in range(n - 3)]
     for token, pair in enumerate(pairwise(unseen)):
         if all(pair):
             sentence = f"full lets no later position see tokens {token} and {token + 1}"
@@ -341,33 +341,31 @@ def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
 
 SEE = {
     "LOG": ("print(whole)",),
-    "REP": ("print(np.abs(np.asarray(decoder.full(tokens)) - whole).max())  # should be 0",),
+    "REP": ("print(apart(decoder.full(tokens), whole))  # should be 0",),
     "ROW": (
         "for row, text in enumerate(tokens):  # all of these should be rounding",
-        "    alone = np.asarray(decoder.full(text[None]))[0]",
-        "    print(row, np.abs(alone - whole[row]).max())",
+        "    print(row, apart(array(decoder.full(text[None]))[0], whole[row]))",
     ),
     "MSK": (
         "for token in range(tokens.shape[1]):  # each should move all positions from its own on",
         "    changed = tokens.copy()",
         "    changed[0, token] = (changed[0, token] + 1) % decoder.vocab_size",
-        "    moved = np.abs(np.asarray(decoder.full(changed)) - whole)[0].max(axis=-1)",
-        "    print(token, np.flatnonzero(moved))",
+        "    other = array(decoder.full(changed))[0]",
+        "    print(token, [row for row in range(len(other)) if apart(other[row], whole[0, row])])",
     ),
 }
 """Check -> lines that show what is wrong with ``whole``, the logits of ``tokens``."""
 PREFIXES = (
     "for end in range(1, tokens.shape[1]):  # all of these should be rounding",
-    "    part = np.asarray(decoder.full(tokens[:, :end]))",
-    "    print(end, np.abs(part - whole[:, :end]).max())",
+    "    print(end, apart(decoder.full(tokens[:, :end]), whole[:, :end]))",
 )
 
 
 def _fault(check: str, sentence: str, text: tuple[Row, ...], kind: str = "UNKNOWN") -> Finding:
     lines = (
-        "import numpy as np",
+        PREAMBLE,
         f"tokens = np.array({[list(row) for row in text]})",
-        "whole = np.asarray(decoder.full(tokens))",
+        "whole = array(decoder.full(tokens))",
         *SEE.get(check, PREFIXES),
     )
     evidence = (sentence, "the cache was not checked: it would be held against this")
@@ -383,8 +381,9 @@ def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:
     swapped = subject.recompute((text[1], text[0], *text[2:]))[-1]
     effect = float(distance(swapped, whole))
     if effect < CLEAR * tolerance:
+        finer = "a cache that rounds less" if subject.lossy else "float64"
         yield (
             f"two swapped tokens move the last logits by {effect:.1e} only, and {tolerance:.1e} is "
             "allowed: mistakes in positions can't be seen in this model; use trained weights, or "
-            "multiply the weights by 3 to 10, or float64"
+            f"multiply the weights by 3 to 10, or {finer}"
         )

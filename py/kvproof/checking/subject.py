@@ -1,6 +1,7 @@
 """Somebody's decoder behind a careful wrapper: float64 logits, and a sentence for each fault."""
 
 import math
+import numbers
 import operator
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.checking.arrays import Logits, distance, message, shown, to_array, what
+from kvproof.checking.arrays import (
+    Logits,
+    compressed,
+    distance,
+    message,
+    shown,
+    to_array,
+    what,
+)
 
 Row = tuple[int, ...]
 """The token IDs of one sequence."""
@@ -46,7 +55,7 @@ class Raised(Trouble):
     @property
     def is_refusal(self) -> bool:
         """It is what a decoder raises that won't do what it was asked for."""
-        return isinstance(self.error, (ValueError, RuntimeError))
+        return isinstance(self.error, (ValueError, RuntimeError, IndexError))
 
 
 class NotSupported(Exception):
@@ -81,7 +90,10 @@ class Subject:
         self._deadline = deadline
         self._memo: dict[Row, Logits] = {}
         self._memo_bytes = 0
-        self._centre, self._weight = np.zeros(1), np.ones(1)
+        self.limit = math.inf
+        """Logits beyond are compared by their logarithms."""
+        self.returns_tensors = False
+        """Logits come as PyTorch's tensors."""
         self.n_calls = 0
         self.calling = ""
         self.since = time.monotonic()
@@ -123,13 +135,15 @@ class Subject:
         """Whether an optional member is there, and hasn't turned out to be unsupported."""
         return name in self._offered and name not in self.unsupported
 
-    def weigh_columns(self, centre: Logits, weight: Logits) -> None:
-        """From now on the logits of each token ID, (V,), are centred and divided by a weight.
+    def set_limit(self, limit: float) -> None:
+        """From now on logits beyond it are compressed."""
+        self.limit = limit
+        self.forget()
 
-        For IDs whose logits are so large that the rounding of them would hide all others.
-        """
-        self._centre, self._weight = centre, weight
+    def forget(self) -> None:
+        """Have ``full`` asked anew for every text."""
         self._memo.clear()
+        self._memo_bytes = 0
 
     def full(self, tokens: NDArray[np.int64], lengths: Sequence[int] | None = None) -> Logits:
         """``full`` of a batch (B, T), checked: (B, T, V)."""
@@ -157,8 +171,7 @@ class Subject:
             if odd_logits(logits):
                 raise Trouble(f"full returns {odd_logits(logits)} for tokens {list(row)}")
             if self._memo_bytes > MEMORY:
-                self._memo.clear()
-                self._memo_bytes = 0
+                self.forget()
             self._memo[row] = logits
             self._memo_bytes += logits.nbytes
         return self._memo[row]
@@ -224,8 +237,11 @@ class Subject:
             Refused: it ``may_refuse``, as a window has let go of tokens that it would need, and
                 says so with a ValueError or a RuntimeError.
         """
+        return self._unless_refused("crop", cache, length, may_refuse=may_refuse)
+
+    def _unless_refused(self, name: str, *args: Any, may_refuse: bool) -> Any:
         try:
-            return self._call("crop", cache, length)
+            return self._call(name, *args)
         except Raised as raised:
             if not may_refuse or not raised.is_refusal:
                 raise
@@ -239,9 +255,13 @@ class Subject:
             return True
         return False
 
-    def reorder(self, cache: Any, rows: Sequence[int]) -> Any:
-        """The cache with these rows of the batch."""
-        return self._call("reorder", cache, np.array(rows))
+    def reorder(self, cache: Any, rows: Sequence[int], may_refuse: bool = False) -> Any:
+        """The cache with these rows of the batch.
+
+        Raises:
+            Refused: it ``may_refuse``, as there would be another number of rows.
+        """
+        return self._unless_refused("reorder", cache, np.array(rows), may_refuse=may_refuse)
 
     def fork(self, cache: Any) -> Any:
         """A second cache with the same content."""
@@ -276,9 +296,9 @@ class Subject:
         except NotImplementedError:
             self.unsupported.add(name)
             raise NotSupported(name) from None
-        except (OutOfTime, Trouble):
+        except (OutOfTime, Trouble, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # such as a panic in Rust, or SystemExit
             raise Raised(name, error) from error
 
     def _check_time(self) -> None:
@@ -300,7 +320,8 @@ class Subject:
             )
         if EPS.get(dtype, 0.0) > EPS[self.dtype]:
             self.dtype = dtype
-        return (logits - self._centre) / self._weight
+        self.returns_tensors |= hasattr(value, "detach")
+        return compressed(logits, self.limit) if self.limit < math.inf else logits
 
     def _size(self, name: str) -> int:
         value = self._optional_size(name)
@@ -331,7 +352,7 @@ class Subject:
         value = self._member("noise")
         if value is None:
             return None
-        if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
             raise Trouble(f"noise must be a positive number, got {shown(value)}")
         return float(value)
 
