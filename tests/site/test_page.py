@@ -197,7 +197,7 @@ def test_every_page_has_a_strict_policy_that_works(
     policy = page.locator('meta[http-equiv="Content-Security-Policy"]').get_attribute("content")
     assert policy
     rules = {rule.split()[0]: rule.split()[1:] for rule in policy.split(";")}
-    assert rules["default-src"] == ["'self'"]
+    assert rules["default-src"] == ["'none'"]
     assert rules["script-src"] == ["'self'", "'wasm-unsafe-eval'"]
     assert rules["connect-src"] == ["'self'"]
     ran = page.evaluate(
