@@ -27,10 +27,10 @@ label { display: inline-flex; align-items: center; gap: 0.375rem; min-height: 2.
   cursor: pointer; }
 .bk-input-group:has(select) { flex-direction: column; }
 .bk-input-group:has(select) label { min-height: 0; font-weight: 600; }
-select { min-width: min(100%, 10rem); min-height: 2.75rem; padding: 0 0.5rem; font: inherit;
-  color: inherit; background: var(--surface); border: 1px solid var(--muted);
-  border-radius: 0.375rem; }
-select:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+select.bk-input { min-width: min(100%, 10rem); min-height: 2.75rem; padding: 0 0.5rem;
+  font: inherit; color: inherit; background: var(--surface); border: 1px solid var(--muted);
+  border-radius: 0.375rem; appearance: auto; }
+select.bk-input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 input[type="radio"] { width: 1.125rem; height: 1.125rem; margin: 0; accent-color: var(--accent); }
 """
 

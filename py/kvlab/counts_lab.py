@@ -118,7 +118,7 @@ class _Work:
     """A line for each measure with a mark for each way, on a log axis."""
 
     def __init__(self) -> None:
-        self.figure = empty_figure(aspect_ratio=1.6, x_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, x_axis_type="log")
         self.figure.ygrid.visible = False
         self.figure.x_range.update(start=NOTHING / 3, end=3e8)
         self.figure.y_range.update(start=len(MEASURES) - 0.4, end=-0.6)
@@ -160,7 +160,7 @@ class _Ratios:
     """How many times as much a full recompute takes: rows counted, and time measured."""
 
     def __init__(self, clocked: list[Measured]) -> None:
-        self.figure = empty_figure(aspect_ratio=1.6, y_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, y_axis_type="log")
         self.figure.xgrid.visible = False
         self.figure.x_range.update(start=0, end=PREFIXES[-1] + 16)
         self.figure.y_range.update(start=0.5, end=1000)

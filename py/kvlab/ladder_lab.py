@@ -108,7 +108,7 @@ class _Ladder:
     """Lines of marks on a log axis of errors, with the rounding floors."""
 
     def __init__(self, rungs: list[Rung]) -> None:
-        self.figure = empty_figure(aspect_ratio=1.7, x_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.7, min_border_top=10, x_axis_type="log")
         self.figure.ygrid.visible = False
         error_axis(self.figure, infinite=True)
         worded(self.figure.xaxis[0], axis_label="axis.largest-error")

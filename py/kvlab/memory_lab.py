@@ -67,7 +67,7 @@ class _Bars:
 
     def __init__(self) -> None:
         names = list(MODEL_SHAPES)
-        self.figure = empty_figure(aspect_ratio=1.5, x_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.5, min_border_top=10, x_axis_type="log")
         self.figure.ygrid.visible = False
         self.figure.x_range.update(start=2.0**FIRST, end=2.0**LAST)
         self.figure.y_range.update(start=len(names) - 0.4, end=-0.6)

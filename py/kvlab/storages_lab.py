@@ -167,7 +167,7 @@ class _Errors:
 
 
 def _storage_figure(**options: Any) -> figure:
-    fig = empty_figure(aspect_ratio=2.4, **options)
+    fig = empty_figure(aspect_ratio=2.4, min_border_top=10, **options)
     fig.ygrid.visible = False
     fig.y_range.update(start=len(STORAGES) - 0.4, end=-0.6)
     fig.yaxis.ticker.ticks = list(range(len(STORAGES)))

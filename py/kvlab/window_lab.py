@@ -135,7 +135,7 @@ class _Errors:
     """A mark for each difference, on a log axis."""
 
     def __init__(self) -> None:
-        self.figure = empty_figure(aspect_ratio=4, x_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=4, min_border_top=10, x_axis_type="log")
         self.figure.ygrid.visible = False
         error_axis(self.figure)
         worded(self.figure.xaxis[0], axis_label="window.axis-difference")
