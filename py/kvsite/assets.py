@@ -99,6 +99,6 @@ class Assets:
 def style_sheet() -> str:
     """The palette as CSS variables for light and dark, then all styles."""
     colours = [f"  --{name}: light-dark({LIGHT[name]}, {DARK[name]});" for name in LIGHT]
-    palette = "\n".join([":root {", "  color-scheme: light dark;", *colours, "}"])
+    palette = "\n".join([":root {", *colours, "}"])
     styles = [path.read_text() for path in sorted((SITE / "styles").glob("*.css"))]
     return "\n".join([palette, *styles])

@@ -23,7 +23,8 @@ def to_html(markdown: str) -> tuple[dict[str, str], str]:
     parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
     [matter] = [t for t in parser.parse(markdown) if t.type == "front_matter"]
     front = dict(line.split(": ", 1) for line in matter.content.splitlines())
-    return front, parser.render(markdown)
+    html = parser.render(markdown).replace("<pre>", '<pre tabindex="0">')  # it may scroll
+    return front, html
 
 
 def inline(text: str) -> Markup:

@@ -22,6 +22,7 @@ export class LabDocument {
   /** @type {[string, Model, string][]} */
   #outputs;
   #document;
+  #views;
 
   /**
    * Draws the document's roots into the elements with the IDs `<lab>-<root>`.
@@ -53,7 +54,7 @@ export class LabDocument {
         }
         throw error;
       });
-    const shown = new LabDocument(view.roots[0].model.document, description);
+    const shown = new LabDocument(view.roots[0].model.document, description, view.roots);
     shown.#word();
     shown.recolour();
     for (const place of places) {
@@ -66,9 +67,11 @@ export class LabDocument {
   /**
    * @param {any} bokehDocument
    * @param {Description} description
+   * @param {any[]} views of its roots
    */
-  constructor(bokehDocument, { widgets, outputs }) {
+  constructor(bokehDocument, { widgets, outputs }, views) {
     this.#document = bokehDocument;
+    this.#views = views;
     /** @param {Property} property @returns {[Model, string]} */
     const find = ({ id, attr }) => [bokehDocument.get_model_by_id(id), attr];
     this.#widgets = new Map(Object.entries(widgets).map(([name, p]) => [name, find(p)]));
@@ -125,6 +128,9 @@ export class LabDocument {
     this.#setNoted("themed", (concepts) =>
       Array.isArray(concepts) ? concepts.map(colour) : colour(concepts),
     );
+    for (const view of this.#views) {
+      view.repaint?.(); // now, since a printer doesn't wait for the next frame
+    }
   }
 
   /** Puts the page's words where messages are noted (see kvlab.words.worded). */

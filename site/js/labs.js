@@ -3,6 +3,7 @@
 import { Lab } from "./lab.js";
 import { LabPython } from "./lab-python.js";
 import { LabStatus } from "./lab-status.js";
+import { onThemeChange } from "./theme.js";
 import { say } from "./words.js";
 
 /** How far below the screen a lab is loaded, so that it is there before its reader. */
@@ -31,8 +32,7 @@ export class Labs {
       failed: (message) => this.#failed(message),
       state: (name, values, state) => this.#answered(name, values, state),
     });
-    const dark = matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", () => this.#each((lab) => lab.recolour()));
+    onThemeChange(() => this.#each((lab) => lab.recolour()));
   }
 
   /**
@@ -57,6 +57,19 @@ export class Labs {
     for (const section of document.querySelectorAll(`[data-lab]:not([data-lab="${first}"])`)) {
       near.observe(section);
     }
+  }
+
+  /** @returns {import("./own.js").Lab} the mask lab, for something of the visitor's */
+  get forOwn() {
+    return {
+      use: (own) => {
+        this.#labs.get("mask")?.use(own);
+        if (own && !this.#python.started) {
+          this.startPython();
+        }
+      },
+      draw: (values, answer) => this.#labs.get("mask")?.draw(values, answer),
+    };
   }
 
   startPython() {
