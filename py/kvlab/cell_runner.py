@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 MAX_CHARACTERS = 100_000
 MAX_LINES = 2_000
@@ -21,6 +22,8 @@ HOLD_CHARACTERS = 4_096
 HOLD_SECONDS = 0.05
 REPORT = "application/vnd.kvproof.report+json"
 """The type of a checker's report as data: the page can draw it."""
+OWN = "application/vnd.kvproof.own+json"
+"""Of a mask or a decoder that the mask lab shall redraw from (kvlab.own)."""
 
 Write = Callable[[str, str], None]
 
@@ -31,11 +34,13 @@ class CellResult:
 
     ``value`` is the last expression as text, None if there is none or it is None.
     ``report`` is the same as JSON, if it is a checker's report.
+    ``own`` is "mask" or "decoder" if the mask lab shall redraw from it.
     ``error`` is the formatted traceback, None if the cell ran to its end.
     """
 
     value: str | None = None
     report: str | None = None
+    own: str | None = None
     error: str | None = None
 
 
@@ -50,6 +55,7 @@ class CellRunner:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._namespace: dict[str, object] = {"__name__": "__main__"}
+        self._own: Any = None
 
     async def run(self, source: str, number: int) -> CellResult:
         """Run ``source`` as the file ``cell <number>``; whatever it raises is in the result."""
@@ -59,10 +65,16 @@ class CellRunner:
             try:
                 value = await self._evaluate(source, f"cell {number}")
                 result = _shown(value)
+                self._own = value if result.own else self._own
             except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
                 result = CellResult(error=_shortened(_explain(error)))
         output.send()
         return result
+
+    def answer_own(self, values_json: str) -> str:
+        """What the mask or decoder that was shown last does in a call (see ``kvlab.own``)."""
+        answer: str = self._own.answer(values_json)
+        return answer
 
     async def _evaluate(self, source: str, filename: str) -> object:
         """The value of the last expression, None where the cell ends with a statement."""
@@ -107,6 +119,7 @@ def _shown(value: object) -> CellResult:
     return CellResult(
         _shortened(repr(value) if text is None else text),
         report if report is None or len(report) <= MAX_CHARACTERS else None,
+        bundle.get(OWN, {}).get("kind"),
     )
 
 

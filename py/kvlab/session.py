@@ -39,6 +39,7 @@ class Session:
     def __init__(self, make_lab: type[Lab]) -> None:
         self.lab = make_lab()
         self.document = Document()
+        self._own = "null"
         for name, root in self.lab.roots.items():
             root.name = name
             self.document.add_root(root)
@@ -55,12 +56,20 @@ class Session:
         """Values of all outputs, in the order of ``description()['outputs']``."""
         return [getattr(model, attr) for model, attr in self.lab.outputs.values()]
 
-    def answer(self, values_json: str) -> str:
+    def answer(self, values_json: str, own_json: str = "null") -> str:
         """Set the controls and return ``state()``, both as JSON: what a slider's move costs.
+
+        Args:
+            values_json: control name -> value.
+            own_json: what something of the visitor's does in this call, for a lab with
+                ``replace``; "null": nothing.
 
         Raises:
             ValueError: an output holds NaN or an infinity, which JSON doesn't have.
         """
+        if own_json != self._own:
+            self._own = own_json
+            self.lab.replace(json.loads(own_json))  # type: ignore[attr-defined]
         self.set(json.loads(values_json))
         return f"[{', '.join(map(_to_json, self.lab.outputs, self.state()))}]"
 

@@ -8,11 +8,12 @@ import { PythonWorker } from "./python-worker.js";
  * @typedef {{type: "ready"}} ReadyMessage
  * @typedef {{type: "failed", message: string}} FailedMessage
  * @typedef {{type: "output", id: number, kind: OutputKind, text: string}} OutputMessage
- * @typedef {{type: "done", id: number, value?: string, report?: string, error?: string}}
- *   DoneMessage
+ * @typedef {{type: "done", id: number, value?: string, report?: string,
+ *   own?: import("./own.js").Kind, error?: string}} DoneMessage
+ * @typedef {{type: "own", values: import("./lab-python.js").Values, answer: string}} OwnMessage
  * @typedef {{type: "crashed", id: number, message: string}} CrashedMessage
  * @typedef {ProgressMessage | ReadyMessage | FailedMessage | OutputMessage | DoneMessage
- *   | CrashedMessage} Message
+ *   | CrashedMessage | OwnMessage} Message
  */
 
 export class CellPython extends PythonWorker {
@@ -22,5 +23,10 @@ export class CellPython extends PythonWorker {
       this.start();
     }
     this.post({ type: "run", ...run }, { answers: false }); // a cell may take as long as it likes
+  }
+
+  /** @param {import("./lab-python.js").Values} values */
+  askOwn(values) {
+    this.post({ type: "own", values }, { answers: false });
   }
 }

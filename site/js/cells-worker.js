@@ -1,8 +1,10 @@
 // Runs the cells' Python. The page starts this worker with the first run and ends it to stop one.
 //
-// In:  {type: "init", epoch, python}, then {type: "run", id, number, source}
+// In:  {type: "init", epoch, python}, then {type: "run", id, number, source}, and when a run was of a
+//      mask or a decoder for the mask lab, {type: "own", values}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
-//      and for a run {id}: "output" {kind, text}, "done" {value, report, error}, "crashed" {message}
+//      for a run {id}: "output" {kind, text}, "done" {value, report, own, error}, "crashed"
+//      {message}, and "own" {values, answer}
 
 import { startPython } from "./python.js";
 
@@ -10,11 +12,13 @@ import { startPython } from "./python.js";
  * @typedef {object} CellResult kvlab.cell_runner.CellResult, seen from JavaScript
  * @property {string | undefined} value
  * @property {string | undefined} report
+ * @property {string | undefined} own
  * @property {string | undefined} error
  * @property {() => void} destroy
  *
  * @typedef {object} CellRunner kvlab.cell_runner.CellRunner, seen from JavaScript
  * @property {(source: string, number: number) => Promise<CellResult>} run
+ * @property {(values: string) => string} answer_own
  *
  * @typedef {{runner: CellRunner, loadImports: (source: string) => Promise<void>}} Python
  * @typedef {{id: number, number: number, source: string}} Run
@@ -34,7 +38,10 @@ self.addEventListener("message", async ({ data }) => {
     return;
   }
   const python = await starting;
-  if (python) {
+  if (python && data.type === "own") {
+    const answer = python.runner.answer_own(JSON.stringify(data.values));
+    send({ type: "own", values: data.values, answer });
+  } else if (python) {
     await run(python, data);
   }
 });
@@ -73,8 +80,8 @@ async function run({ runner, loadImports }, { id, number, source }) {
   try {
     await loadImports(source);
     const result = await runner.run(source, number);
-    const { value, report, error } = result;
-    send({ type: "done", id, value, report, error });
+    const { value, report, own, error } = result;
+    send({ type: "done", id, value, report, own, error });
     result.destroy();
   } catch (error) {
     // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).

@@ -17,7 +17,7 @@ export class LabPython {
   #worker;
   #listener;
   #asking = false;
-  /** Asked for while another question was in flight. @type {Map<string, Values>} */
+  /** Asked for while another question was in flight. @type {Map<string, [Values, string]>} */
   #wanted = new Map();
 
   /**
@@ -36,6 +36,10 @@ export class LabPython {
     this.#worker.start();
   }
 
+  get started() {
+    return this.#worker.started;
+  }
+
   /** Python has started and takes questions. */
   get ready() {
     return this.#worker.ready;
@@ -44,9 +48,10 @@ export class LabPython {
   /**
    * @param {string} lab
    * @param {Values} values
+   * @param {string} [own] JSON of what something of the visitor's does in this call
    */
-  ask(lab, values) {
-    this.#wanted.set(lab, values);
+  ask(lab, values, own = "null") {
+    this.#wanted.set(lab, [values, own]);
     if (!this.#asking) {
       this.#askNext();
     }
@@ -56,9 +61,9 @@ export class LabPython {
     const [next] = this.#wanted;
     this.#asking = next !== undefined;
     if (next) {
-      const [lab, values] = next;
+      const [lab, [values, own]] = next;
       this.#wanted.delete(lab);
-      this.#worker.post({ type: "set", lab, values }, { answers: true });
+      this.#worker.post({ type: "set", lab, values, own }, { answers: true });
     }
   }
 

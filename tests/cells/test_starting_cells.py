@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[2] / "site" / "cells"
 CELLS = load_cells(FOLDER)
-SIX_TOKENS, MASKS, TOKEN_BY_TOKEN, EXERCISE, _ = (cell.source for cell in CELLS)
+SIX_TOKENS, MASKS, TOKEN_BY_TOKEN, EXERCISE, REDRAW, _ = (cell.source for cell in CELLS)
 RIGHT_ANSWERS = {
     "positions": "[10, 11, 12]",
     "score_shape": "[3, 13]",
@@ -44,14 +45,15 @@ def test_cells_are_in_reading_order() -> None:
         "02_mask_for_any_lengths",
         "03_token_by_token",
         "04_exercise",
-        "05_check_yours",
+        "05_redraw",
+        "06_check_yours",
     ]
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_a_cell_is_short_and_explains_itself(cell: Cell) -> None:
     lines = cell.source.splitlines()
-    assert len(lines) <= (60 if cell.name == "05_check_yours" else 32)
+    assert len(lines) <= (60 if cell.name == "06_check_yours" else 32)
     assert max(map(len, lines)) <= 80, "wider than the editor"
     assert cell.intro.endswith(".")
     assert '"""' not in cell.source
@@ -60,7 +62,7 @@ def test_a_cell_is_short_and_explains_itself(cell: Cell) -> None:
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_a_cell_runs_alone(notebook: Notebook, cell: Cell) -> None:
     assert notebook.run(cell.source).error is None
-    assert notebook.text("stdout") or cell.name == "05_check_yours"
+    assert notebook.text("stdout") or cell.name in ("05_redraw", "06_check_yours")
 
 
 def test_cells_run_in_order_and_again_from_the_top(notebook: Notebook) -> None:
@@ -223,3 +225,16 @@ def test_a_cell_file_is_read_verbatim(tmp_path: Path) -> None:
     (tmp_path / "01_it.py").write_text(text, encoding="utf-8")
     expected = Cell("01_it", "A title", "An intro on two lines.", 'x = 1  # kept\n\n\ny = "é"\n')
     assert load_cells(tmp_path) == [expected]
+
+
+def test_a_mask_of_ones_own_is_checked_and_drawn(notebook: Notebook) -> None:
+    result = notebook.run(REDRAW)
+    assert result.own == "mask"
+    assert result.value is not None
+    assert result.value.startswith("Masked: wrong")
+    answer = json.loads(notebook.runner.answer_own('{"n_past": 4, "n_new": 2, "dtype": 1}'))
+    assert answer["mask"] == [[0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
+    right = replaced(REDRAW, " & (key > query - 3)", "")
+    result = notebook.run(right)
+    assert result.value is not None
+    assert result.value.startswith("Masked: right")

@@ -93,7 +93,7 @@ def yours(shared: tuple[CheckYours, list[str]]) -> Iterator[CheckYours]:
 def of_template() -> dict[str, Any]:
     """The report of the page's decoder, as this test's own Python makes it."""
     names: dict[str, Any] = {}
-    source = (SITE / "cells" / "05_check_yours.py").read_text()
+    source = (SITE / "cells" / "06_check_yours.py").read_text()
     exec(source.replace("kvproof.check(MyDecoder())", ""), names)
     report: dict[str, Any] = kvproof.check(names["MyDecoder"]()).to_dict()
     return report

@@ -1,0 +1,18 @@
+"""Your own mask, drawn by the lab
+
+Change the rule and run the cell: the mask lab redraws with it in the reference decoder, for any P
+and C, and the checker says what it would do. A decoder with full and step can be drawn as well.
+"""
+
+import numpy as np
+
+from kvlab.own import draw
+
+
+def mask(n_past, n_new):  # bool (n_new, n_past + n_new), True = may attend
+    query = n_past + np.arange(n_new)[:, None]
+    key = np.arange(n_past + n_new)
+    return (key <= query) & (key > query - 3)  # the last three tokens only
+
+
+draw(mask)
