@@ -15,13 +15,14 @@ export class CellView {
   /**
    * Turns a static cell into an editable one, in place.
    *
-   * @param {HTMLElement} section with its title in `data-title`, its code in `pre.cell-source > code`
+   * @param {HTMLElement} section with its name in `data-cell`, title in `data-title`, code in `pre.cell-source > code`
    * @param {{number: number, total: number, helpId: string}} place
    * @param {{edited: () => void, run: (move: boolean) => void}} actions
    */
   constructor(section, { number, total, helpId }, { edited, run }) {
     const pre = /** @type {HTMLElement} */ (section.querySelector("pre.cell-source"));
     this.#section = section;
+    this.name = section.dataset.cell ?? "";
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
     this.original = (this.#source.textContent ?? "").trimEnd();
     this.output = new CellOutput(say("cells.output", { number }));

@@ -15,9 +15,10 @@ import { paragraph, say } from "./words.js";
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
  * @param {CellsConfig} config
+ * @param {import("./own.js").Own} [own] where a cell's mask or decoder is drawn
  */
-export function startCells(root, config) {
-  return new Notebook(root, config);
+export function startCells(root, config, own) {
+  return new Notebook(root, config, own);
 }
 
 /** One cell: what is on the page, and what is known of its latest run. */
@@ -60,13 +61,16 @@ class Notebook {
   #python;
   #bar;
   #specimensUrl;
+  #own;
 
   /**
    * @param {HTMLElement} root
    * @param {CellsConfig} config
+   * @param {import("./own.js").Own} [own]
    */
-  constructor(root, { workerUrl, specimensUrl, ...config }) {
+  constructor(root, { workerUrl, specimensUrl, ...config }, own) {
     this.#specimensUrl = specimensUrl;
+    this.#own = own;
     this.#python = new CellPython(workerUrl, config, (message) =>
       this.#receive(/** @type {import("./cell-python.js").Message} */ (message)),
     );
@@ -84,6 +88,25 @@ class Notebook {
     }
     this.#bar.say(say("cells.first-run"));
     this.#show();
+  }
+
+  /** Name of each cell that was edited -> its text. */
+  edited() {
+    const edited = this.#cells.filter(({ view }) => view.text !== view.original);
+    return new Map(edited.map(({ view }) => [view.name, view.text]));
+  }
+
+  /**
+   * Puts a text into a cell, and runs nothing; undo works.
+   *
+   * @param {string} name of the cell
+   * @param {string} text
+   * @returns {number | undefined} the cell's number, if there is one of that name
+   */
+  load(name, text) {
+    const cell = this.#cells.find(({ view }) => view.name === name);
+    cell?.view.load(text);
+    return cell?.number;
   }
 
   /** All cells from the top, in order, whatever waits already. */
@@ -183,13 +206,15 @@ class Notebook {
       this.#running?.view.output.add(message.kind, message.text);
     } else if (message.type === "done") {
       this.#finish(message);
+    } else if (message.type === "own") {
+      this.#own?.answered(message.values, message.answer);
     } else {
       this.#crash(message.message);
     }
   }
 
   /** @param {import("./cell-python.js").DoneMessage} result */
-  #finish({ value, report, error }) {
+  #finish({ value, report, own, error }) {
     const cell = /** @type {Cell} */ (this.#running);
     this.#running = undefined;
     this.#count += 1;
@@ -210,6 +235,9 @@ class Notebook {
     if (report !== undefined) {
       const verdict = cell.view.output.drawReport(report);
       this.#bar.say(paragraph([say("cells.done", { number: cell.number }), verdict]));
+    }
+    if (own !== undefined) {
+      this.#own?.begin(own, cell.number, (values) => this.#python.askOwn(values));
     }
     this.#next();
   }
@@ -236,6 +264,7 @@ class Notebook {
   /** Ends Python; its outputs stay and are marked. */
   #end() {
     this.#python.stop();
+    this.#own?.end();
     for (const cell of this.#cells) {
       cell.forget();
     }

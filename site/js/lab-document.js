@@ -1,5 +1,6 @@
 // A lab's Bokeh document on the page: its controls, its outputs, its words and its colours.
 
+import { LabControl } from "./lab-control.js";
 import { say } from "./words.js";
 
 /**
@@ -75,6 +76,9 @@ export class LabDocument {
     /** @param {Property} property @returns {[Model, string]} */
     const find = ({ id, attr }) => [bokehDocument.get_model_by_id(id), attr];
     this.#widgets = new Map(Object.entries(widgets).map(([name, p]) => [name, find(p)]));
+    this.controls = new Map(
+      [...this.#widgets].map(([name, [model, attr]]) => [name, new LabControl(model, attr)]),
+    );
     this.#outputs = Object.entries(outputs).map(([name, p]) => [name, ...find(p)]);
   }
 

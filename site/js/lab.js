@@ -17,6 +17,8 @@ export class Lab {
   #table;
   #marks;
   #python;
+  /** @type {import("./own.js").Own | undefined} what is shown in place of what the page came with */
+  #own;
   /** @type {boolean | undefined} of Python's first answer; undefined before */
   equal;
 
@@ -52,9 +54,38 @@ export class Lab {
     this.fallBack();
   }
 
+  get controls() {
+    return this.#document.controls;
+  }
+
+  /** @param {() => void} moved */
+  onControls(moved) {
+    this.#document.onControls(moved);
+  }
+
   /** Asks Python for what is on the screen. */
   ask() {
-    this.#python.ask(this.#name, this.#document.values);
+    if (this.#own && this.equal !== undefined) {
+      this.#own.ask(this.#document.values);
+    } else {
+      this.#python.ask(this.#name, this.#document.values);
+    }
+  }
+
+  /** @param {import("./own.js").Own | undefined} own */
+  use(own) {
+    this.#own = own;
+    if (this.#python.ready) {
+      this.ask();
+    }
+  }
+
+  /**
+   * @param {Values} values
+   * @param {string} own what it does with them
+   */
+  draw(values, own) {
+    this.#python.ask(this.#name, values, own);
   }
 
   /** Shows what was prebuilt. */
@@ -78,6 +109,7 @@ export class Lab {
         return;
       }
       this.equal = JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
+      this.#own?.ask(values);
     }
     // While a slider is dragged, late answers are steps on the way; the last one is the present.
     this.#show(state);

@@ -21,11 +21,16 @@ export class Labs {
   #labs = new Map();
   #status = new LabStatus(() => this.startPython());
   #dataUrls;
+  #shown;
   #python;
 
-  /** @param {LabsConfig} config */
-  constructor({ dataUrls, workerUrl, python }) {
+  /**
+   * @param {LabsConfig} config
+   * @param {(name: string, lab: Lab) => void} shown is told of each lab
+   */
+  constructor({ dataUrls, workerUrl, python }, shown) {
     this.#dataUrls = dataUrls;
+    this.#shown = shown;
     this.#python = new LabPython(workerUrl, python, {
       progress: (progress) => this.#status.loading(progress),
       ready: () => this.#each((lab) => lab.ask()),
@@ -81,6 +86,7 @@ export class Labs {
   async #load(name) {
     const lab = await Lab.show(name, this.#dataUrls[name], this.#python);
     this.#labs.set(name, lab);
+    this.#shown(name, lab);
     this.#status.source(name, say("runtime.prebuilt"));
     if (this.#python.ready) {
       lab.ask();

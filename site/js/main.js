@@ -1,8 +1,11 @@
 // The page's entry: prebuilt figures, then live Python, and the editable cells.
 
+import { Address } from "./address.js";
 import { startCells } from "./cells.js";
+import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
 import { Offline } from "./offline.js";
+import { Own } from "./own.js";
 import { say } from "./words.js";
 
 /** What a visitor sees first. */
@@ -27,15 +30,25 @@ function located(python) {
   };
 }
 
+/** @type {Own | undefined} */
+let own;
+
+const address = new Address();
+
 async function showLabs() {
-  const labs = new Labs({
+  const labsConfig = {
     dataUrls: Object.fromEntries(
       Object.entries(config.labs.dataUrls).map(([name, url]) => [name, absolute(String(url))]),
     ),
     workerUrl: absolute(config.labs.workerUrl),
     python: located(config.labs.python),
+  };
+  const labs = new Labs(labsConfig, (name, lab) => {
+    address.add(name, lab.controls);
+    lab.onControls(() => address.moved());
   });
   await labs.show(FIRST_LAB);
+  own = new Own(labs.forOwn);
   const saveData = /** @type {any} */ (navigator).connection?.saveData;
   if (!saveData && !matchMedia(WAIT_FOR_CLICK).matches) {
     labs.startPython();
@@ -57,11 +70,17 @@ function sayFailed(error) {
 
 // The lab comes first: it is what a visitor sees.
 await showLabs().catch(sayFailed);
-startCells(/** @type {HTMLElement} */ (document.getElementById("cells")), {
-  workerUrl: absolute(config.cells.workerUrl),
-  specimensUrl: absolute(config.cells.specimensUrl),
-  ...located(config.cells.python),
-});
+const cells = startCells(
+  /** @type {HTMLElement} */ (document.getElementById("cells")),
+  {
+    workerUrl: absolute(config.cells.workerUrl),
+    specimensUrl: absolute(config.cells.specimensUrl),
+    ...located(config.cells.python),
+  },
+  own,
+);
+startCopyLink(() => address.link(cells));
+await address.loadCode(cells);
 if (config.offline) {
   await new Offline({
     ...config.offline,

@@ -1,0 +1,214 @@
+"""The page's state in its address: links, reloads and Back bring it again; code is never run."""
+
+import base64
+import random
+import re
+import zlib
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State
+
+CODE = "print('a link', 6 * 7)"
+
+
+@pytest.fixture
+def open_lab(page: Page, site_url: str) -> Any:
+    """Opens the page with something behind its address."""
+    page.add_init_script(SAVE_DATA)
+    return lambda rest: Lab(page).open(site_url + rest)
+
+
+def expect_search(page: Page, search: str) -> None:
+    page.wait_for_function("search => location.search === search", arg=search)
+
+
+def notices(page: Page) -> list[str]:
+    return page.locator("#link-notice p").all_inner_texts()
+
+
+def packed(text: str) -> str:
+    """As site/js/packed.js packs it."""
+    raw = zlib.compressobj(wbits=-15)
+    data = raw.compress(text.encode()) + raw.flush()
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+# --- Controls -----------------------------------------------------------------------------------
+
+
+def test_a_link_brings_a_state_and_a_reload_brings_it_again(open_lab: Any) -> None:
+    lab = open_lab("?P=12&C=6&dtype=float32")
+    lab.expect_state(State(12, 6, "float32"))
+    assert lab.control_values() == State(12, 6, "float32")
+    lab.page.reload()
+    lab.expect_state(State(12, 6, "float32"))
+    assert notices(lab.page) == []
+    expect_search(lab.page, "?P=12&C=6&dtype=float32")
+
+
+def test_settled_moves_are_in_the_address_and_back_takes_them_back(open_lab: Any) -> None:
+    lab = open_lab("")
+    expect_search(lab.page, "")
+    lab.slider("n_past").press("ArrowRight")
+    lab.slider("n_past").press("ArrowRight")
+    expect_search(lab.page, "?P=6")
+    lab.radio("float32").check()
+    expect_search(lab.page, "?P=6&dtype=float32")
+    lab.page.go_back()
+    lab.expect_state(State(6, 2))
+    lab.page.go_back()  # both steps of the slider at once
+    lab.expect_state(DEFAULT)
+    assert lab.control_values() == DEFAULT
+    lab.page.go_forward()
+    lab.expect_state(State(6, 2))
+    expect(lab.slider("n_past")).to_have_attribute("aria-valuetext", "history 6")
+    lab.page.wait_for_timeout(1000)  # what Back and Forward have moved is no new step
+    lab.page.go_forward()
+    lab.expect_state(State(6, 2, "float32"))
+
+
+def test_the_default_needs_no_words(open_lab: Any) -> None:
+    lab = open_lab("?P=4&C=2&dtype=float64")
+    expect_search(lab.page, "")
+    lab.expect_state(DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown", "state"),
+    [
+        ("P=99", "P=32", State(32, 2)),
+        ("P=-1", "P=0", State(0, 2)),
+        ("P=5.4", "P=5", State(5, 2)),
+        ("P=", "P=4", DEFAULT),
+        ("C=many", "C=2", DEFAULT),
+        ("dtype=int3", "dtype=float64", DEFAULT),
+        ("C=<b>", "C=2", DEFAULT),
+    ],
+)
+def test_a_bad_value_is_clamped_and_said(
+    open_lab: Any, asked: str, shown: str, state: State
+) -> None:
+    lab = open_lab(f"?{asked}")
+    lab.expect_state(state)
+    expect(lab.page.locator("#link-notice")).to_be_visible()
+    assert notices(lab.page) == [f"The link asked for {asked}; shown is {shown}."]
+    expect_search(lab.page, "" if state == DEFAULT else f"?{shown}")
+
+
+def test_a_control_that_does_not_exist_is_said_and_other_peoples_words_stay(open_lab: Any) -> None:
+    lab = open_lab("?mask.heads=3&source=mail")
+    expect(lab.page.locator("#link-notice")).to_be_visible()
+    assert notices(lab.page) == ["The link names mask.heads, which this page doesn't know."]
+    expect_search(lab.page, "?source=mail")
+
+
+def test_a_lab_below_gets_its_state_when_it_comes_near(open_lab: Any) -> None:
+    lab = open_lab("?memory.dtype=int8&bug=pos-reset")
+    lab.slider("n_new").press("ArrowRight")
+    lab.page.wait_for_function("() => new URLSearchParams(location.search).get('C') === '3'")
+    for name, label in (("blind", "positions restart at 0"), ("memory", "int8")):
+        section = lab.page.locator(f"#{name}-lab")
+        section.scroll_into_view_if_needed()
+        expect(section.get_by_role("radio", name=label)).to_be_checked()
+    words = lab.page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
+    assert words == {"C": "3", "bug": "pos-reset", "memory.dtype": "int8"}
+    assert notices(lab.page) == []
+
+
+def test_a_step_to_a_section_takes_no_move_back(open_lab: Any) -> None:
+    lab = open_lab("")
+    lab.slider("n_past").press("ArrowRight")
+    lab.page.get_by_role("link", name="Proof", exact=True).click()  # before the move has settled
+    expect_search(lab.page, "?P=5")
+    assert lab.page.evaluate("() => location.hash") == "#proof"
+    lab.expect_state(State(5, 2))
+
+
+def test_the_language_switch_keeps_state_and_section(open_lab: Any) -> None:
+    lab = open_lab("?P=9#proof")
+    lab.page.get_by_role("link", name="简体中文").click()
+    lab.page.wait_for_url(re.compile(r"/zh/\?P=9#proof$"))
+    expect(lab.state).to_have_text("P = 9，C = 2，float64")
+
+
+# --- Code ---------------------------------------------------------------------------------------
+
+
+def cell(page: Page, number: int) -> Any:
+    return page.locator("section.cell").nth(number - 1)
+
+
+def test_a_copied_link_brings_edited_code_and_runs_nothing(
+    open_page: OpenPage, site_url: str
+) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    page.add_init_script(SAVE_DATA)
+    lab = Lab(page).open(f"{site_url}?P=7#cells-section")
+    editor = cell(page, 2).get_by_role("textbox")
+    editor.fill(CODE)
+    page.get_by_role("button", name="Copy link to this state").click()
+    expect(page.get_by_text("Link copied.")).to_be_visible()
+    link = page.evaluate("() => navigator.clipboard.readText()")
+    assert re.fullmatch(
+        re.escape(site_url) + r"\?P=7#cells-section~mask-for-any-lengths=[\w-]+", link
+    )
+    page.goto("about:blank")
+    page.goto(link)
+    lab.expect_state(State(7, 2))
+    expect(editor).to_have_text(CODE)
+    assert notices(page) == ["The link brings code for cell 2. Read it before you run it."]
+    assert page.workers == []
+    expect(cell(page, 2).locator(".cell-output")).to_be_hidden()
+    expect(page.get_by_role("heading", name="Rerun it yourself")).to_be_in_viewport()
+    page.get_by_role("button", name="Run cell 2").click()
+    expect(cell(page, 2).locator(".cell-output")).to_have_text("a link 42", timeout=PYTHON_STARTS)
+
+
+def test_without_the_clipboard_the_link_stands_there_to_be_copied(
+    open_page: OpenPage, site_url: str
+) -> None:
+    page = open_page()
+    page.add_init_script(SAVE_DATA)
+    page.add_init_script(
+        "navigator.clipboard.writeText = () => Promise.reject(new Error('not permitted'));"
+    )
+    Lab(page).open(f"{site_url}?P=7")
+    page.get_by_role("button", name="Copy link to this state").click()
+    field = page.get_by_role("textbox", name="Copy link to this state")
+    expect(field).to_have_value(f"{site_url}?P=7")
+
+
+def test_a_link_made_elsewhere_is_read(open_lab: Any) -> None:
+    """Packed by another implementation of the same formats."""
+    lab = open_lab(f"#check-yours~token-by-token={packed('x = 1  # 缓存')}")
+    expect(cell(lab.page, 3).get_by_role("textbox")).to_have_text("x = 1  # 缓存")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("~exercise=AAAA", "can't be read"),
+        ("~exercise=not*base64", "can't be read"),
+        ("~exercise", "can't be read"),
+        (f"~exercise={packed('#' * 200_000)}", "can't be read"),
+        (f"~exercise={'A' * 9000}", "can't be read"),
+        (f"~no-such-cell={packed('1')}", "names no-such-cell"),
+    ],
+    ids=["damaged", "letters", "empty", "bomb", "too long", "unknown cell"],
+)
+def test_code_that_cannot_be_used_is_said_and_changes_nothing(
+    open_lab: Any, code: str, says: str
+) -> None:
+    lab = open_lab(f"#cells-section{code}")
+    expect(lab.page.locator("#link-notice")).to_contain_text(says)
+    expect(cell(lab.page, 4).get_by_role("textbox")).to_contain_text("from kvlab import exercise")
+
+
+def test_code_too_long_for_a_link_is_left_out_and_said(open_lab: Any) -> None:
+    lab = open_lab("?P=7")
+    noise = random.Random(0).randbytes(8000).hex()
+    cell(lab.page, 1).get_by_role("textbox").fill(noise)
+    lab.page.get_by_role("button", name="Copy link to this state").click()
+    expect(lab.page.locator("#link-notice")).to_contain_text("too long for a link")
