@@ -281,7 +281,7 @@ UNITS = {"n_past": "history", "n_new": "chunk"}
 def tab_to(lab: Lab, name: str) -> None:
     """Press Tab until the slider has the focus."""
     focused = "handle => handle.getRootNode().activeElement === handle"
-    for _ in range(12):
+    for _ in range(40):
         lab.page.keyboard.press("Tab")
         if lab.slider(name).evaluate(focused):
             return
