@@ -188,9 +188,7 @@ def render(
     def part(match: re.Match[str]) -> str:
         name = match[1]
         if name.startswith("lab_"):
-            lab = context["labs"].get(name.removeprefix("lab_"))
-            if lab is None:
-                return ""
+            lab = context["labs"][name.removeprefix("lab_")]
             return templates.get_template(f"labs/{lab['name']}.html.j2").render(lab=lab)
         return templates.get_template(f"{name}.html.j2").render(context)
 

@@ -36,7 +36,8 @@ def text_of_the_page(results: dict[str, Any], lab: dict[str, Any]) -> str:
         "root": "",
         "pages": "",
     }
-    _, html = render(environment(ENGLISH), page_source(ENGLISH, "index.md"), context)
+    source = re.sub(r"<!-- part: lab_(?!mask)\w+ -->", "", page_source(ENGLISH, "index.md"))
+    _, html = render(environment(ENGLISH), source, context)
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
 
 
