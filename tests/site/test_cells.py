@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 PYTHON_STARTS = 120_000  # ms at most, on a slow machine; nothing here measures time
-TOTAL = 5
+TOTAL = 6
 
 
 class Cells:
@@ -95,14 +95,14 @@ def started(shared_cells: Cells) -> Iterator[Cells]:
 def test_run_all_fills_in_every_cell_in_order(cells: Cells) -> None:
     cells.expect_counts("[ ]", "[ ]", "[ ]", "[ ]")
     cells.button("Run all").click()
-    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]")
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]", "[6]")
     for number in range(1, TOTAL + 1):
         cells.expect_state(number, "done")
     expect(cells.output(1)).to_contain_text("scores  (1, 4, 2, 6)")
     expect(cells.output(2)).to_contain_text("top-left hides 8 of them: P*C = 8")
     expect(cells.output(3)).to_contain_text("rows projected: 8 with reuse, 36 without")
     expect(cells.output(4)).to_contain_text("no answer yet")
-    expect(cells.output(5)).to_contain_text("✗ Wrong MyDecoder")
+    expect(cells.output(TOTAL)).to_contain_text("✗ Wrong MyDecoder")
 
 
 def test_keys_run_and_move_or_stay(cells: Cells) -> None:
@@ -117,7 +117,7 @@ def test_keys_run_and_move_or_stay(cells: Cells) -> None:
     expect(cells.editor(2)).to_be_focused()
     cells.write(TOTAL, "'last'")
     cells.page.keyboard.press("Shift+Enter")
-    cells.expect_counts("[1]", "[2]", "[ ]", "[ ]", "[3]")
+    cells.expect_counts("[1]", "[2]", "[ ]", "[ ]", "[ ]", "[3]")
     expect(cells.editor(TOTAL)).to_be_focused()
     assert cells.text(1) == "6 * 7", "the keys must not change the text"
 
@@ -381,7 +381,7 @@ def test_a_failed_start_says_what_failed_and_retry_runs_what_waited(
     cells.write(1, "'typed meanwhile'")
     cells.page.unroute(url)
     cells.button("Retry").click()
-    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]")
+    cells.expect_counts("[1]", "[2]", "[3]", "[4]", "[5]", "[6]")
     expect(cells.output(1)).to_have_text("'typed meanwhile'")
     expect(cells.button("Retry")).to_be_hidden()
 
