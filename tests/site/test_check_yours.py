@@ -149,7 +149,7 @@ def test_the_text_and_the_snippet_can_be_copied(yours: CheckYours) -> None:
     page = yours.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for title, words in (
-        ("See it yourself in Python", "import numpy as np\ntokens = np.array([[0, 0]])"),
+        ("See it yourself in Python", "import numpy as np\ndef array(logits):"),
         ("The whole report as text", "MyDecoder: wrong\n"),
     ):
         place = yours.report.locator("details").filter(has_text=title)
