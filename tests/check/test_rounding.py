@@ -89,3 +89,22 @@ def test_a_mask_of_full_that_hides_the_past_is_still_found() -> None:
 
 def at_all(tokens: Any) -> range:
     return range(tokens.shape[1])
+
+
+def test_an_error_near_the_noise_of_float32_is_named_with_doubt() -> None:
+    class Single(Off):
+        def full(self, tokens: Any) -> Any:
+            return super().full(tokens).astype(np.float32)
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, longer = super().step(tokens, cache)
+            return logits.astype(np.float32), longer
+
+    decoder = Single()
+    decoder.by = 40 * check(decoder).tolerance
+    [finding] = check(decoder).findings
+    assert finding.confidence <= 0.5
+    assert "40 times what is allowed" in finding.evidence[-1]
+    decoder.by = 0.5
+    [finding] = check(decoder).findings
+    assert "times what is allowed" not in "".join(finding.evidence)

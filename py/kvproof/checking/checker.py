@@ -373,7 +373,8 @@ class _Checker:
         best, *others = verdict.ranking
         counted_only = bad is None and not smallest.trouble
         layer = {} if verdict.layer is None else {"layer": verdict.layer}
-        said = best.why, *_evidence(facts, verdict), self._may_be_rounding(facts)
+        doubt = self._may_be_rounding(facts)
+        said = best.why, *_evidence(facts, verdict), doubt
         return Finding(
             kind=best.kind,
             check="BOOK" if counted_only else verdict.check or check,
@@ -384,9 +385,7 @@ class _Checker:
             alternatives=tuple(others[:4]),
             evidence=tuple(filter(None, said)),
             snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
-            confidence=min(best.confidence, 0.5)
-            if self._may_be_rounding(facts)
-            else best.confidence,
+            confidence=min(best.confidence, 0.5 if doubt else 1.0),
             influence=_influence(facts) if stage == "feeding" and not smallest.trouble else None,
         )
 
@@ -400,7 +399,7 @@ class _Checker:
     def _may_be_rounding(self, facts: Facts) -> str:
         """A sentence, where the worst error isn't far above what is allowed; else ""."""
         worst = max(result.error for result in facts.wrong.values())
-        if facts.subject.dtype == "float64" or facts.subject.lossy or facts.smallest.trouble:
+        if facts.subject.dtype != "float32" or facts.subject.lossy or facts.smallest.trouble:
             return ""
         if not 0 < worst <= NEAR * self.tolerance:
             return ""
