@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from tests.site.conftest import check_errors, record_errors
 from tests.site.lab_page import DTYPES, PYTHON_STARTS, Lab, OpenPage, State
 from tests.site.test_page import expect_accessible
@@ -165,17 +165,27 @@ def test_a_lab_whose_table_is_missing_says_so_and_keeps_its_default(
 # --- Something of the visitor's own ---------------------------------------------------------------
 
 
-def test_a_mask_from_a_cell_is_drawn_and_taken_away_again(
-    open_page: OpenPage, site_url: str
-) -> None:
-    page = open_page()
+@pytest.fixture
+def redrawn(page: Page, site_url: str) -> Lab:
+    """A live lab that shows the mask of the cell about it."""
     lab = Lab(page).open(site_url + "en/")
     lab.expect_runtime("live")
-    cell = page.locator('section.cell[data-cell="redraw"]')
-    cell.get_by_role("button", name="Run cell").click()
-    title = page.locator('[data-own="title"]')
-    expect(title).to_have_text(WORDS.say("mask.own.mask-title"), timeout=PYTHON_STARTS)
-    expect(cell).to_contain_text("Wrong", ignore_case=True)
+    redraw_cell(page).get_by_role("button", name="Run cell").click()
+    expect(own_title(page)).to_have_text(WORDS.say("mask.own.mask-title"), timeout=PYTHON_STARTS)
+    return lab
+
+
+def redraw_cell(page: Page) -> Locator:
+    return page.locator('section.cell[data-cell="redraw"]')
+
+
+def own_title(page: Page) -> Locator:
+    return page.locator('[data-own="title"]')
+
+
+def test_a_mask_from_a_cell_is_drawn_and_taken_away_again(redrawn: Lab) -> None:
+    lab, page = redrawn, redrawn.page
+    expect(redraw_cell(page)).to_contain_text("Wrong", ignore_case=True)
     for state in (State(4, 2), State(7, 3, "float32")):
         lab.move_to(state)
         expected = own_result(state)
@@ -183,7 +193,7 @@ def test_a_mask_from_a_cell_is_drawn_and_taken_away_again(
         assert lab.value("top-left-error") == pytest.approx(expected.max_abs_error, rel=1e-4)
     back = page.get_by_role("button", name=WORDS.say("mask.own.back"))
     back.click()
-    expect(title).to_have_text(WORDS.say("mask.top-left-title"))
+    expect(own_title(page)).to_have_text(WORDS.say("mask.top-left-title"))
     expect(lab.readout("hidden-keys")).to_have_text("21")
     expect(back).to_be_hidden()
 
@@ -200,14 +210,8 @@ def own_result(state: State) -> Any:
     return mask_result(last_three, *state)
 
 
-def test_a_restart_of_the_cells_takes_it_away_as_well(open_page: OpenPage, site_url: str) -> None:
-    page = open_page()
-    lab = Lab(page).open(site_url + "en/")
-    lab.expect_runtime("live")
-    cell = page.locator('section.cell[data-cell="redraw"]')
-    cell.get_by_role("button", name="Run cell").click()
-    title = page.locator('[data-own="title"]')
-    expect(title).to_have_text(WORDS.say("mask.own.mask-title"), timeout=PYTHON_STARTS)
+def test_a_restart_of_the_cells_takes_it_away_as_well(redrawn: Lab) -> None:
+    page = redrawn.page
     page.get_by_role("button", name="Restart").click()
-    expect(title).to_have_text(WORDS.say("mask.top-left-title"))
-    expect(lab.readout("hidden-keys")).to_have_text("8")
+    expect(own_title(page)).to_have_text(WORDS.say("mask.top-left-title"))
+    expect(redrawn.readout("hidden-keys")).to_have_text("8")

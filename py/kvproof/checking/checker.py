@@ -262,7 +262,7 @@ class _Checker:
             subject, name, results
         )
 
-    def _run_cases(self, subject: Subject, cases: Stage) -> tuple[dict[str, Result], "_Extent"]:
+    def _run_cases(self, subject: Subject, cases: Stage) -> tuple[dict[str, Result], _Extent]:
         """Title -> result of each case that can be run, and how far they went together."""
         results: dict[str, Result] = {}
         seen = _Extent()
@@ -321,7 +321,7 @@ class _Checker:
             self.findings.append(_undiagnosed(subject, check, wrong, self.tolerance, why))
         return False
 
-    def _say_what_is_out_of_reach(self, subject: Subject, seen: "_Extent") -> None:
+    def _say_what_is_out_of_reach(self, subject: Subject, seen: _Extent) -> None:
         """Longer texts and chunks, and greedy texts, which may differ without a mistake."""
         if seen.longest < subject.max_length:
             self.not_checked.append(

@@ -5,6 +5,7 @@ import numbers
 import operator
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -270,10 +271,8 @@ class Subject:
     def reset(self) -> None:
         """Back to the first state, where the decoder can do that."""
         if self.has("reset"):
-            try:
+            with suppress(NotSupported):
                 self._call("reset")
-            except NotSupported:
-                self.unsupported.add("reset")
 
     def _with_tokens(
         self, name: str, tokens: NDArray[np.int64], extra: dict[str, Any], *more: Any
