@@ -95,7 +95,7 @@ class Pages:
         modules = public_modules()
         n_names = sum(len(module.entries) for module in modules)
         front, content = self._prose("api.md", {"modules": modules, "n_names": n_names})
-        self._write(self._path("api.html"), **front, content=Markup(content))
+        self._write(self._path("api.html"), **front, content=Markup(content), wide=True)
 
     def write_notebook(self) -> None:
         """The executed notebook, and how to read its results."""
@@ -146,7 +146,14 @@ class Pages:
     def _write(self, path: str, **context: Any) -> None:
         file = "" if path == "404.html" else Path(path).name.removeprefix("index.html")
         page = self._templates.get_template("page.html.j2").render(
-            {"config": None, "inline_style": None, "base": None, **context, **_ways(path)},
+            {
+                "config": None,
+                "inline_style": None,
+                "base": None,
+                "wide": False,
+                **context,
+                **_ways(path),
+            },
             file=file,
             assets=self._assets.urls,
             content_security_policy=CONTENT_SECURITY_POLICY,

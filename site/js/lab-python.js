@@ -36,6 +36,10 @@ export class LabPython {
     this.#worker.start();
   }
 
+  stop() {
+    this.#worker.stop();
+  }
+
   get started() {
     return this.#worker.started;
   }

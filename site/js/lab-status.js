@@ -16,9 +16,17 @@ export class LabStatus {
     this.#button.addEventListener("click", start);
   }
 
-  prebuilt() {
-    this.#set("prebuilt", say("runtime.prebuilt"));
-    this.#offer(say("runtime.start"));
+  /**
+   * The first lab answers its controls.
+   *
+   * @param {{loading: boolean}} python whether it is on its way
+   */
+  prebuilt({ loading }) {
+    performance.mark("kvproof:prebuilt");
+    if (!loading) {
+      this.#set("prebuilt", say("runtime.prebuilt"));
+      this.#offer(say("runtime.start"));
+    }
   }
 
   /** @param {import("./python.js").Progress} progress */
@@ -88,7 +96,7 @@ export class LabStatus {
    */
   #set(state, text) {
     const { dataset } = document.documentElement;
-    if (dataset.runtimeState !== state || state === "prebuilt") {
+    if (dataset.runtimeState !== state && state !== "prebuilt") {
       performance.mark(`kvproof:${state}`);
     }
     if (state !== "loading") {

@@ -6,7 +6,7 @@
  */
 
 /**
- * Fills the tables of a lab (see site/templates/labs/_parts.html.j2).
+ * Fills the tables of a lab (see site/templates/labs/_parts.html.j2), a folded one when it's opened.
  *
  * @param {string} lab
  * @param {(name: string) => Columns} output the present value of an output
@@ -15,6 +15,13 @@
 export function showTables(lab, output, marks) {
   const tables = document.querySelectorAll(`table[data-twin^="${lab}."]`);
   for (const table of /** @type {NodeListOf<HTMLTableElement>} */ (tables)) {
+    const fold = table.closest("details");
+    if (fold) {
+      fold.ontoggle = () => showTables(lab, output, marks);
+      if (!fold.open) {
+        continue;
+      }
+    }
     const { twin = "", columns, matrix } = table.dataset;
     const data = output(twin.slice(lab.length + 1));
     if (columns) {

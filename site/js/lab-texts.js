@@ -19,8 +19,11 @@ export function showTexts(lab, { key, message, args, value }) {
     paragraphs.set(name, [...sentences, say(message[index], args[index])]);
   }
   for (const [name, sentences] of paragraphs) {
+    const text = paragraph(sentences);
     for (const element of document.querySelectorAll(`[data-readout="${lab}.${name}"]`)) {
-      element.textContent = paragraph(sentences);
+      if (element.textContent !== text) {
+        element.textContent = text; // what stays the same needn't be laid out again
+      }
       const number = value[key.indexOf(name)];
       if (number) {
         element.setAttribute("data-value", number);

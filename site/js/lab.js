@@ -9,6 +9,11 @@ import { showTexts } from "./lab-texts.js";
  * @typedef {import("./lab-python.js").State} State
  * @typedef {{states: Record<string, number[]>, pool: unknown[]}} Table
  *   control values joined by commas -> for each output, where its value is in the pool
+ *
+ * @typedef {object} LabData kvsite.wasm_inside.write_lab_data()
+ * @property {import("./lab-document.js").Description} description
+ * @property {Table} table
+ * @property {import("./lab-tables.js").Marks} marks
  */
 
 export class Lab {
@@ -23,25 +28,32 @@ export class Lab {
   equal;
 
   /**
-   * Shows a lab in its place on the page.
-   *
-   * @param {string} name
-   * @param {string} dataUrl of its document and its table of states
-   * @param {import("./lab-python.js").LabPython} python
+   * @param {string} dataUrl
+   * @returns {Promise<LabData>}
    */
-  static async show(name, dataUrl, python) {
+  static async fetch(dataUrl) {
     const response = await fetch(dataUrl);
     if (!response.ok) {
       throw new Error(`${dataUrl.split("/").pop()}: the server answered ${response.status}`);
     }
-    const { description, table, marks } = await response.json();
-    return new Lab(name, await LabDocument.show(name, description), { table, marks }, python);
+    return response.json();
+  }
+
+  /**
+   * Shows a lab in its place on the page.
+   *
+   * @param {string} name
+   * @param {LabData} data
+   * @param {import("./lab-python.js").LabPython} python
+   */
+  static async show(name, data, python) {
+    return new Lab(name, await LabDocument.show(name, data.description), data, python);
   }
 
   /**
    * @param {string} name
    * @param {LabDocument} labDocument
-   * @param {{table: Table, marks: import("./lab-tables.js").Marks}} data
+   * @param {LabData} data
    * @param {import("./lab-python.js").LabPython} python
    */
   constructor(name, labDocument, { table, marks }, python) {

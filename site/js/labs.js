@@ -44,10 +44,25 @@ export class Labs {
    * Shows the first lab, which a visitor sees first, and from then on the others.
    *
    * @param {string} first
+   * @param {{python: boolean}} starts whether Python starts without being asked to
    */
-  async show(first) {
-    await this.#load(first);
-    this.#status.prebuilt();
+  async show(first, { python }) {
+    this.#showOthersNear(first);
+    const data = await Lab.fetch(this.#dataUrls[first]);
+    if (python) {
+      this.startPython(); // it has another processor, and needn't wait until the lab is drawn
+    }
+    try {
+      await this.#place(first, data);
+    } catch (error) {
+      this.#python.stop();
+      throw error;
+    }
+    this.#status.prebuilt({ loading: python });
+  }
+
+  /** @param {string} first */
+  #showOthersNear(first) {
     const near = new IntersectionObserver(
       (entries) => {
         for (const { isIntersecting, target } of entries) {
@@ -84,7 +99,15 @@ export class Labs {
 
   /** @param {string} name */
   async #load(name) {
-    const lab = await Lab.show(name, this.#dataUrls[name], this.#python);
+    await this.#place(name, await Lab.fetch(this.#dataUrls[name]));
+  }
+
+  /**
+   * @param {string} name
+   * @param {import("./lab.js").LabData} data
+   */
+  async #place(name, data) {
+    const lab = await Lab.show(name, data, this.#python);
     this.#labs.set(name, lab);
     this.#shown(name, lab);
     this.#status.source(name, say("runtime.prebuilt"));

@@ -47,12 +47,9 @@ async function showLabs() {
     address.add(name, lab.controls);
     lab.onControls(() => address.moved());
   });
-  await labs.show(FIRST_LAB);
-  own = new Own(labs.forOwn);
   const saveData = /** @type {any} */ (navigator).connection?.saveData;
-  if (!saveData && !matchMedia(WAIT_FOR_CLICK).matches) {
-    labs.startPython();
-  }
+  await labs.show(FIRST_LAB, { python: !saveData && !matchMedia(WAIT_FOR_CLICK).matches });
+  own = new Own(labs.forOwn);
 }
 
 /** @param {unknown} error */

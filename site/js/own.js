@@ -17,6 +17,7 @@ const TITLES = { mask: "mask.own.mask-title", decoder: "mask.own.decoder-title" 
 export class Own {
   #lab;
   #bar = /** @type {HTMLElement} */ (document.querySelector("[data-own-bar]"));
+  #legend = /** @type {HTMLElement} */ (document.querySelector("[data-own-legend]"));
   #said = /** @type {HTMLElement} */ (this.#bar.querySelector("[data-own-said]"));
   /** @type {((values: Values) => void) | undefined} asks the cells' Python */
   #post;
@@ -51,7 +52,7 @@ export class Own {
       this.#post = undefined;
       this.#wanted = undefined;
       this.#entitle();
-      this.#bar.hidden = true;
+      this.#show(false);
       this.#lab.use(undefined);
     }
   }
@@ -91,8 +92,14 @@ export class Own {
 
   /** @param {string} failure */
   #say(failure) {
-    this.#bar.hidden = false;
+    this.#show(true);
     this.#said.textContent = failure || this.#about;
+  }
+
+  /** @param {boolean} shown what belongs to something of the visitor's alone */
+  #show(shown) {
+    this.#bar.hidden = !shown;
+    this.#legend.hidden = !shown;
   }
 
   /**
