@@ -18,9 +18,10 @@ from kvproof.model_shapes import MODEL_SHAPES
 CONTEXTS = [str(1024 << power) for power in range(8)]
 BATCHES = [str(1 << power) for power in range(7)]
 DTYPES = ["float32", "bfloat16", "int8"]
+HEADS = ["memory.kv-heads.published", "memory.kv-heads.one", "memory.kv-heads.each"]
 WAYS = {"heads": "circle", "cached": "circle", "rolling": "diamond", "latent": "triangle"}
-"""Way of keeping -> its mark: a key for each query head; as published, all tokens; a ring where
-there is a window; the compressed vector."""
+"""Way of keeping -> its mark: a key for each query head; all tokens with the chosen heads; a ring
+where there is a window; the compressed vector."""
 FIRST, LAST, STEP = 20, 50, 5
 """The axis goes from 2 ** 20 to 2 ** 50 bytes, with a tick at every fifth power."""
 
@@ -34,32 +35,51 @@ class MemoryLab(ControlledLab):
             "context": select("memory.context", CONTEXTS, "8192"),
             "batch": select("memory.batch", BATCHES, "1"),
             "dtype": radio(DTYPES, "bfloat16"),
+            "kv_heads": radio(HEADS, HEADS[0], HEADS),
         }
         super().__init__(controls, {"bars": self._bars}, {})
 
-    def show(self, context: str, batch: str, dtype: str) -> Iterator[Text]:
+    def show(self, context: str, batch: str, dtype: str, kv_heads: str) -> Iterator[Text]:
         """Draw all models; name the extremes."""
-        models = [plan_memory(name, int(context), int(batch), dtype) for name in MODEL_SHAPES]
+        case = int(context), int(batch), dtype
+        models = [plan_memory(name, *case, _n_heads(name, kv_heads)) for name in MODEL_SHAPES]
         self._bars.show(models)
-        least, most = (choose(models, key=lambda one: one.least) for choose in (min, max))
-        case = {"context": f"{int(context):,}", "dtype": dtype}
+        shown = {"context": f"{int(context):,}", "dtype": dtype}
         if batch == "1":
-            yield Text("summary", "memory.case-one", case)
+            yield Text("summary", "memory.case-one", shown)
         else:
-            yield Text("summary", "memory.case-many", {**case, "batch": batch})
-        yield Text(
-            "summary",
-            "memory.extremes",
-            {
-                "least": least.model,
-                "least_bytes": byte_text(least.least),
-                "most": most.model,
-                "most_bytes": byte_text(most.least),
-            },
-        )
-        saver = max(models, key=lambda one: one.saved)
-        saved = {"model": saver.model, "times": times_text(saver.saved)}
-        yield Text("summary", "memory.saved", saved)
+            yield Text("summary", "memory.case-many", {**shown, "batch": batch})
+        yield from _extremes(models)
+
+
+def _n_heads(model: str, choice: str) -> int | None:
+    """Key and value heads of a model by an entry of ``HEADS``; None: as published."""
+    return {HEADS[0]: None, HEADS[1]: 1, HEADS[2]: MODEL_SHAPES[model].n_heads}[choice]
+
+
+def _extremes(models: list[KeptBytes]) -> Iterator[Text]:
+    """Which models keep the least and the most, and which save most: each with all its equals."""
+    least, most = (choose(one.least for one in models) for choose in (min, max))
+    for n, alone, together in (
+        (least, "memory.least.one", "memory.least.many"),
+        (most, "memory.most.one", "memory.most.many"),
+    ):
+        names = [one.model for one in models if one.least == n]
+        yield _said_of(names, alone, together, bytes=byte_text(n))
+    saved = max(one.saved for one in models)
+    if saved == 1:
+        yield Text("summary", "memory.saved.nothing")
+        return
+    names = [one.model for one in models if one.saved == saved]
+    yield _said_of(names, "memory.saved.one", "memory.saved.many", times=times_text(saved))
+
+
+def _said_of(names: list[str], alone: str, together: str, **args: str) -> Text:
+    """A sentence about one model, or about several."""
+    *others, last = names
+    if not others:
+        return Text("summary", alone, {"model": last, **args})
+    return Text("summary", together, {"models": ", ".join(others), "last": last, **args})
 
 
 class _Bars:

@@ -47,6 +47,24 @@ def test_what_is_saved_is_against_heads_that_share_nothing() -> None:
     assert mla.saved == pytest.approx(128 * (192 + 128) / 576)
 
 
+def test_other_heads_than_the_published_ones() -> None:
+    published = plan_memory("llama-3-8b", context=8192)
+    one = plan_memory("llama-3-8b", context=8192, kv_heads=1)
+    each = plan_memory("llama-3-8b", context=8192, kv_heads=32)
+    assert (one.cached, each.cached) == (published.cached // 8, published.heads)
+    assert (one.heads, each.heads) == (published.heads, None)
+    assert (one.saved, each.saved) == (32.0, 1.0)
+    ring = plan_memory("mistral-7b", context=8192, kv_heads=1)
+    assert ring.rolling == ring.cached // 2
+
+
+def test_a_compressed_vector_stands_for_the_published_heads_only() -> None:
+    one = plan_memory("deepseek-v3", context=100, kv_heads=1)
+    assert one.latent is None
+    assert one.least == one.cached == 61 * 100 * (192 + 128) * 2
+    assert plan_memory("deepseek-v3", context=100, kv_heads=128).saved == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -55,6 +73,9 @@ def test_what_is_saved_is_against_heads_that_share_nothing() -> None:
         (("gpt2", 1.5), "context must be an integer, got 1.5"),
         (("gpt2", 1, 0), "batch_size must be at least 1, got 0"),
         (("gpt2", 1, 1, "int3"), "dtype must be one of .*, got 'int3'"),
+        (("gpt2", 1, 1, "int8", 0), "n_kv_heads must be at least 1, got 0"),
+        (("gpt2", 1, 1, "int8", 5), "n_heads must be a multiple of n_kv_heads, got 12 and 5"),
+        (("gpt2", 1, 1, "int8", 1.5), "kv_heads must be an integer, got 1.5"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, int], message: str) -> None:
