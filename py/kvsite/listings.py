@@ -1,4 +1,4 @@
-"""Python code on the pages: highlighted, without docstrings, and what differs between two files.
+"""Python code on the pages: highlighted, without docstrings, its constants, and what differs.
 
 All of it is read from the files themselves, so that the pages can't show code that isn't there.
 """
@@ -10,6 +10,7 @@ from difflib import ndiff
 from html import unescape
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 from markupsafe import Markup
 from pygments import highlight
@@ -58,6 +59,17 @@ def function_body(file: Path, name: str) -> list[str]:
     function = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}[name]
     first = function.body[1 if ast.get_docstring(function) else 0].lineno
     return dedent("\n".join(source.splitlines()[first - 1 : function.end_lineno])).split("\n")
+
+
+def constant(file: Path, name: str) -> Any:
+    """The value of a top-level ``name = literal``.
+
+    Raises:
+        KeyError: the file has no such constant.
+    """
+    nodes = ast.parse(file.read_text("utf-8")).body
+    values = {ast.unparse(n.targets[0]): n.value for n in nodes if isinstance(n, ast.Assign)}
+    return ast.literal_eval(values[name])
 
 
 def without_docstring(node: ast.FunctionDef | ast.ClassDef, source: str) -> list[str]:

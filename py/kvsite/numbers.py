@@ -33,6 +33,8 @@ from kvproof.proof import (
     ROUNDING_UNITS,
     Proof,
 )
+from kvsite.listings import constant
+from kvsite.notebook import SOURCE
 from kvsite.timing import load_results, timing_rows
 
 Section = dict[str, Any]
@@ -198,6 +200,11 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
         "units_allowed": ROUNDING_UNITS,
         "control_error": CONTROL_ERROR,
         **{dtype: worst(rows, dtype) for dtype in ("float32", "float64")},
+        **{
+            f"{limit.lower()}_{dtype[5:]}": value
+            for limit in ("BOUND", "TOLERANCE")
+            for dtype, value in constant(SOURCE, limit).items()
+        },
         **{
             f"floor_{dtype[5:]}": kvproof.report(0, N_TOKENS, dtype).rounding_floor
             for dtype in ("float32", "float64")

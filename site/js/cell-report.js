@@ -223,7 +223,7 @@ function drawnInfluence({ n_past, n_new, seen, expected }) {
     });
   const args = { rows: n_new, differences: differences(seen, expected) };
   const caption = n_past
-    ? say("report.influence.behind", { ...args, P: n_past })
+    ? say("report.influence.after", { ...args, P: n_past })
     : say("report.influence.empty", args);
   return element("figure", { className: "report-influence" }, [
     element("figcaption", {}, [caption]),

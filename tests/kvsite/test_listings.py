@@ -8,7 +8,7 @@ from textwrap import indent
 
 import pytest
 
-from kvsite.listings import Line, body_diff, function_body, without_docstring
+from kvsite.listings import Line, body_diff, constant, function_body, without_docstring
 from kvsite.paths import PY
 
 DECODER = PY / "kvproof" / "decoder.py"
@@ -35,7 +35,7 @@ def test_both_sides_are_the_files_own_code(file: Path, name: str, signs: str) ->
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name == name
     ]
-    whole_body = ast.Module(function.body[1:], [])  # behind the docstring
+    whole_body = ast.Module(function.body[1:], [])  # after the docstring
     assert ast.dump(ast.parse(code)) == ast.dump(whole_body)
     assert f"{indent(code, '    ')}\n" in file.read_text(), "comments and spaces as well"
 
@@ -100,6 +100,14 @@ def test_docstrings_are_left_out_and_nothing_else() -> None:
     ]
     assert without_docstring(nodes["plain"], SOURCE) == ["def plain() -> None:"]
     assert without_docstring(nodes["Bare"], SOURCE) == ["class Bare:", "    field = 1"]
+
+
+def test_a_constant_is_read_from_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "code.py"
+    file.write_text('BOUND = {"float32": 2e-6}  # in both\nBOUNDS = [1]\n')
+    assert constant(file, "BOUND") == {"float32": 2e-6}
+    with pytest.raises(KeyError, match="WIDTH"):
+        constant(file, "WIDTH")
 
 
 def test_a_function_that_is_gone_stops_the_build() -> None:

@@ -58,8 +58,9 @@ def test_the_masks(n: dict[str, Any]) -> None:
 
 
 def test_right_paths_are_right_and_mistakes_show(n: dict[str, Any]) -> None:
-    assert n["proof"]["float32"] <= 2e-6
-    assert n["proof"]["float64"] <= 1e-14
+    assert n["proof"]["float32"] <= n["proof"]["bound_32"] == 2e-6
+    assert n["proof"]["float64"] <= n["proof"]["bound_64"] == 1e-14
+    assert (n["proof"]["tolerance_32"], n["proof"]["tolerance_64"]) == (1e-5, 1e-10)
     assert n["proof"]["n_splits"] == 128
     assert n["proof"]["splits"] <= 1e-14
     assert max(n["paths"][way] for way in ("prefix", "one_by_one", "chunked")) < 1e-12

@@ -141,7 +141,7 @@ def test_the_masks_are_those_of_the_report(yours: CheckYours) -> None:
     n_hidden = sum(state == "wrongly-hidden" for row in seen for state, _ in row)
     assert n_hidden > 0
     caption = yours.report.locator("figcaption")
-    expect(caption).to_contain_text(f"behind 4 in the cache: {n_hidden} × should and don't.")
+    expect(caption).to_contain_text(f"after 4 in the cache: {n_hidden} × should and don't.")
 
 
 def test_the_text_and_the_snippet_can_be_copied(yours: CheckYours) -> None:
