@@ -21,7 +21,6 @@ def empty_figure(**options: Any) -> figure:
         min_border=0,
         **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
     )
-    # Painted, not transparent: at the frame's edge a transparent canvas keeps traces of old states.
     themed(empty, background_fill_color="surface", border_fill_color="surface")
     for axis in empty.axis:
         axis.axis_label_text_font_style = "normal"

@@ -17,6 +17,9 @@ import { say } from "./words.js";
  * @typedef {any} Model a BokehJS model
  */
 
+/** The property of an axis that BokehJS reads by number. */
+const TICK_LABELS = "major_label_overrides";
+
 export class LabDocument {
   /** @type {Map<string, [Model, string]>} */
   #widgets;
@@ -56,6 +59,9 @@ export class LabDocument {
         throw error;
       });
     const shown = new LabDocument(view.roots[0].model.document, description, view.roots);
+    for (const root of view.roots) {
+      clearToTheEdges(root);
+    }
     shown.#word();
     shown.recolour();
     for (const place of places) {
@@ -105,8 +111,9 @@ export class LabDocument {
     /** @type {Map<Model, Record<string, unknown>>} */
     const changes = new Map();
     for (const [index, [, model, attr]] of this.#outputs.entries()) {
-      if (model[attr] !== state[index]) {
-        changes.set(model, { ...changes.get(model), [attr]: state[index] });
+      const value = attr === TICK_LABELS ? byNumber(state[index]) : state[index];
+      if (model[attr] !== value) {
+        changes.set(model, { ...changes.get(model), [attr]: value });
       }
     }
     for (const [model, values] of changes) {
@@ -161,6 +168,32 @@ export class LabDocument {
         }
       }
     }
+  }
+}
+
+/**
+ * An axis looks for a tick's label under its number, and JSON has made strings of them: a label
+ * under a string would leave the old one where it is.
+ *
+ * @param {any} labels
+ */
+function byNumber(labels) {
+  return new Map(Object.entries(labels).map(([tick, label]) => [Number(tick), label]));
+}
+
+/**
+ * BokehJS moves its pen by half a pixel and then clears the canvas from there on, so that its first
+ * line and column keep what they have, such as a label of the figure's first layout.
+ *
+ * @param {any} view of a root; of a figure, if it has a canvas
+ */
+function clearToTheEdges({ canvas_view }) {
+  for (const layer of canvas_view ? [canvas_view.primary, canvas_view.overlays] : []) {
+    const { canvas } = layer;
+    layer.clear = () =>
+      layer.undo_transform((/** @type {CanvasRenderingContext2D} */ pen) =>
+        pen.clearRect(0, 0, canvas.width, canvas.height),
+      );
   }
 }
 

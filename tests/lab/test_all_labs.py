@@ -115,6 +115,13 @@ def test_four_controls_are_the_most(name: str) -> None:
     assert 1 <= len(new_session(name).lab.widgets) <= 4
 
 
+def test_the_labels_of_an_axis_are_always_at_the_same_ticks(name: str) -> None:
+    """BokehJS keeps the old label of a tick that has lost its own."""
+    for output, (_, attr) in new_session(name).lab.outputs.items():
+        if attr == "major_label_overrides":
+            assert len({tuple(state[output]) for _, state in all_states(name)}) == 1
+
+
 def test_an_unknown_lab_is_refused() -> None:
     with pytest.raises(ValueError, match="no lab 'masks'; the labs are mask, "):
         lab_class("masks")

@@ -1,0 +1,143 @@
+"""What the canvases of the labs show: not what a model holds, but what has been painted."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.site.conftest import check_errors, record_errors
+from tests.site.lab_page import SAVE_DATA
+from tests.site.test_labs_on_the_page import MOVE, WORDS, lab_data, source, states_of
+
+from kvlab.labs import LABS
+
+RECORD = """
+const painted = new WeakMap();
+const pen = CanvasRenderingContext2D.prototype;
+const { clearRect, fillText } = pen;
+pen.clearRect = function (...box) {
+  painted.set(this.canvas, []);
+  clearRect.apply(this, box);
+};
+pen.fillText = function (text, ...place) {
+  painted.get(this.canvas)?.push(text);
+  fillText.call(this, text, ...place);
+};
+window.figuresOf = (lab) => Bokeh.index.roots.filter(
+  (view) => view.canvas_view && document.getElementById(`${lab}-lab`).contains(view.el));
+window.paintedIn = (view) => painted.get(view.canvas_view.primary.canvas) ?? [];
+"""
+"""Keeps the texts that each canvas shows: those that were painted since it was cleared."""
+
+WANTED = """
+(lab) => figuresOf(lab).map((view) => {
+  const { left, below, above, right, renderers } = view.model;
+  const words = [];
+  for (const axis of [...left, ...below, ...above, ...right].filter((one) => one.visible)) {
+    words.push(axis.axis_label ?? "");
+    const upright = [...left, ...right].includes(axis);
+    const { start, end } = upright ? view.model.y_range : view.model.x_range;
+    const labels = axis.major_label_overrides;
+    const pairs = labels instanceof Map ? [...labels] : Object.entries(labels);
+    for (const tick of axis.ticker.ticks) {
+      if (Math.min(start, end) <= tick && tick <= Math.max(start, end)) {
+        words.push(pairs.find(([place]) => Number(place) === tick)?.[1] ?? "");
+      }
+    }
+  }
+  for (const { glyph, data_source, visible } of renderers) {
+    if (glyph?.type === "Text" && visible) {
+      const { data } = data_source;
+      words.push(...(data instanceof Map ? data.get(glyph.text.field) : data[glyph.text.field]));
+    }
+  }
+  return [view.model.name, words, paintedIn(view)];
+})
+"""
+"""Of each figure: its name, the words that its axes and texts ask for, and those on its canvas."""
+
+TRACES = """
+(lab) => figuresOf(lab).map((view) => {
+  const { canvas } = view.canvas_view.primary;
+  const pixels = () => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const before = pixels();
+  canvas.width = canvas.width; // blank again
+  view._invalidate_all = true;
+  view.paint();
+  const after = pixels();
+  const differing = after.filter((byte, i) => byte !== before[i]).length;
+  return [view.model.name, differing, new Set(after).size];
+})
+"""
+"""Of each figure: how much its canvas differs from one that was blank before it was painted."""
+
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 100)))"
+
+labs = pytest.mark.parametrize("name", LABS)
+
+
+@pytest.fixture(scope="module")
+def article(browser: Browser, site_url: str) -> Iterator[Page]:
+    """The English page with all labs drawn from their tables."""
+    errors: list[str] = []
+    with browser.new_context(service_workers="block") as context:
+        record_errors(context, errors)
+        page = context.new_page()
+        page.add_init_script(SAVE_DATA)
+        page.add_init_script(RECORD)
+        page.goto(site_url + "en/")
+        for name in LABS:
+            page.locator(f"#{name}-lab").scroll_into_view_if_needed()
+            if name != "mask":
+                expect(source(page, name)).to_have_text(WORDS.say("runtime.prebuilt"))
+        page.evaluate(PAINTED)
+        yield page
+    check_errors(errors, [])
+
+
+def move(page: Page, name: str, **values: Any) -> None:
+    """Set a lab's controls; those that aren't named stay."""
+    widgets = lab_data(name)["description"]["widgets"]
+    page.evaluate(MOVE, [{key: widgets[key] for key in values}, values])
+    page.evaluate(PAINTED)
+
+
+def a_few_states(name: str) -> list[dict[str, Any]]:
+    return random.Random(name).sample([values for values, _ in states_of(lab_data(name))], 3)
+
+
+def words_in(texts: list[str]) -> Counter[str]:
+    """Without numbers: how those are written is Bokeh's affair."""
+    return Counter(text for text in texts if re.search(r"[^\W\d_]|:", text))
+
+
+@labs
+def test_the_canvas_has_the_words_of_its_axes_and_no_older_ones(article: Page, name: str) -> None:
+    for values in a_few_states(name):
+        move(article, name, **values)
+        figures = article.evaluate(WANTED, name)
+        assert figures
+        for figure, wanted, painted in figures:
+            assert words_in(painted) == words_in(wanted), (figure, values)
+
+
+def test_the_keys_of_the_window_lab_are_labelled_by_their_positions(article: Page) -> None:
+    """For long the axis showed those of the first text: a label's view is kept by its tick."""
+    for tokens in (8, 24, 10):
+        move(article, "window", tokens=tokens)
+        wanted = [f"{layer}: {n}" for layer in (1, 2) for n in range(tokens - 4, tokens)]
+        for figure, _, painted in article.evaluate(WANTED, "window"):
+            if figure in ("kept", "refed"):
+                assert [text for text in painted if re.match(r"\d: ", text)] == wanted
+
+
+@labs
+def test_nothing_of_an_earlier_painting_is_left(article: Page, name: str) -> None:
+    for values in a_few_states(name):
+        move(article, name, **values)
+        for figure, differing, colours in article.evaluate(TRACES, name):
+            assert colours > 2, f"{figure} is blank"
+            assert differing == 0, (figure, values)
