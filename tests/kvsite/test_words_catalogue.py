@@ -88,6 +88,17 @@ def test_kinds_and_cells_say_in_english_what_their_sources_say() -> None:
         assert ENGLISH_WORDS[f"cells.{cell['id']}.intro"] == cell["intro"]
 
 
+def test_chinese_keeps_to_the_vocabulary() -> None:
+    table = (ROOT / "docs" / "CHINESE.md").read_text("utf-8")
+    last_column = re.findall(r"\| ([^|]+) \|$", table, re.MULTILINE)[1:]
+    forbidden = [word for cell in last_column for word in cell.split("，")]
+    files = [TEXTS / "zh.toml", ROOT / "notebooks" / "texts" / "zh.md"]
+    files += (SITE / "pages" / "zh").glob("*.md")
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    assert len(forbidden) > 8
+    assert not [word for word in forbidden if word in text]
+
+
 def test_traditional_chinese_is_made_with_the_phrases_of_taiwan() -> None:
     *_, traditional = LANGUAGES
     words = words_of(traditional)
@@ -101,6 +112,12 @@ def test_traditional_chinese_has_the_terms_of_the_field() -> None:
     text = traditional.from_source("前缀、后缀与参数：掩码随许可证发布")
     assert text == "前綴、後綴與參數：遮罩隨授權條款發布"
     assert not [term for term in TERMS if term in page_source(traditional, "index.md")]
+
+
+def test_rows_and_columns_change_their_names_in_taiwan_and_parts_of_words_do_not() -> None:
+    *_, traditional = LANGUAGES
+    text = traditional.from_source("每一行放行一列；运行三行代码，并列出数组与序列的行为")
+    assert text == "每一列放行一行；執行三行程式碼，並列出陣列與序列的行為"
 
 
 def test_a_language_knows_its_name() -> None:
