@@ -31,11 +31,7 @@ DISTRIBUTIONS = (
     "PyYAML",
     "packaging",
     "typing_extensions",
-    "tqdm",
 )
-# In Pyodide, Panel imports this module to make `requests` work, or else pandas.  The lab's Python
-# requests nothing, so a module that does nothing saves a hundred others.
-STAND_IN = ("pyodide_http.py", "def patch_all():\n    pass\n")
 # Files beside the modules that are read while these are imported.
 DATA_FILES = (
     "METADATA",
@@ -95,8 +91,6 @@ def copy_sources(target: Path) -> None:
             elif file.parent.name in EMPTIED_FOLDERS and "dist" not in file.parts:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.touch()
-    name, source = STAND_IN
-    (target / name).write_text(source)
 
 
 def write_stored(folder: Path) -> None:

@@ -45,6 +45,7 @@ async function start(config) {
   const python = await startPython(config, (progress) => send({ type: "progress", ...progress }));
   send({ type: "progress", stage: "importing" });
   try {
+    python.pyimport("kvlab.unused").leave_out();
     python.pyimport("panel"); // all labs need it; what only one needs comes with its session
     return python.pyimport("kvlab.labs").new_session;
   } catch (error) {
