@@ -40,9 +40,10 @@ class Session:
         self.lab = make_lab()
         self.document = Document()
         self._own = "null"
-        for name, root in self.lab.roots.items():
-            root.name = name
-            self.document.add_root(root)
+        with self.document.models.freeze():  # one look at all models instead of one for each root
+            for name, root in self.lab.roots.items():
+                root.name = name
+                self.document.add_root(root)
 
     def set(self, values: dict[str, Any]) -> None:
         """Move the controls as the page would, by a Bokeh patch, so that Panel answers."""
