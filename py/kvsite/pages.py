@@ -36,6 +36,7 @@ from kvsite.timing import (
     timing_rows,
 )
 from kvsite.wasm import WASM
+from kvsite.words import Catalogue
 
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -104,8 +105,7 @@ class Pages:
             "body": Markup(self._language.from_source(render_notebook(notebook))),
             "download": notebook.name,
             "colab": colab_url(self._language.source),
-            "results": results,
-            "timings": timing_rows(results),
+            **timing_context(words_of(self._language), results),
             **_ways(path),
         }
         front, content = self._prose("notebook.md", context)
@@ -209,10 +209,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
     *cells, check_yours = [shown_cell(cell) for cell in load_cells(SITE / "cells")]
     return {
         "numbers": numbers(),
-        "results": results,
-        "timings": timing_rows(results),
-        "timing_figure": timing_figure(results, words),
-        "other_code_figure": other_code_figure(results, words),
+        **timing_context(words, results),
         "error_curve_figure": error_curve_figure(results, words.say),
         "diff": body_diff(
             function_body(PY / "kvproof" / "decoder.py", "forward"),
@@ -221,6 +218,16 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         "cells": cells,
         "check_yours": check_yours,
         "specimen_kinds": specimen_kinds(),
+    }
+
+
+def timing_context(words: Catalogue, results: Results) -> dict[str, Any]:
+    """The stored times: rows of the tables, and figures of all samples."""
+    return {
+        "results": results,
+        "timings": timing_rows(results),
+        "timing_figure": timing_figure(results, words),
+        "other_code_figure": other_code_figure(results, words),
     }
 
 

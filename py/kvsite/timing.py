@@ -31,7 +31,7 @@ class Times:
 
 @dataclass(frozen=True)
 class TimingRow:
-    """Times of reading a prefix, and of the continuation behind it by each path."""
+    """Times of reading a prefix, and of the continuation after it by each path."""
 
     prefix: int
     prefill: Times
@@ -130,6 +130,8 @@ IN_OTHER_CODE = {
     "numpy_fast": Series("timing.numpy-fast", "cached", PLUS),
 }
 
+PERCENTILES = ("p50", "p95")
+
 WIDTH, HEIGHT = 720, 380
 LEFT, RIGHT, TOP, BOTTOM = 48, 712, 56, 336
 # The figure stands in the page itself, so the page's variables (kvlab.palette) reach it.
@@ -143,7 +145,8 @@ STYLE = """
 .timing-plot .cached { stroke: var(--cached); }
 .timing-plot .recompute.solid { fill: var(--recompute); }
 .timing-plot .cached.solid { fill: var(--cached); }
-.timing-plot .p50 { stroke: var(--text); stroke-width: 2; }
+.timing-plot .p50, .timing-plot .key-p50 { stroke: var(--text); stroke-width: 2; }
+.timing-plot .p95, .timing-plot .key-p95 { stroke: var(--text); stroke-dasharray: 3 2; }
 """
 
 
@@ -219,7 +222,7 @@ def _figure(
     description: str,
     paths: dict[str, Series],
 ) -> str:
-    """Log milliseconds, a group for each prefix, a strip for each path, a tick at its p50."""
+    """Log milliseconds: a group for each prefix, in it a strip for each path with two ticks."""
     rows = [row for row in results["rows"] if row["path"] in paths]
     scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
     return "\n".join(
@@ -242,6 +245,10 @@ def _legend(paths: dict[str, Series], words: Catalogue) -> Iterator[str]:
         x, y = LEFT + 8 + 225 * (i // 2), 14 + 20 * (i % 2)
         yield f'<path class="{series.css_class}" d="{series.mark}" transform="translate({x} {y})"/>'
         yield f'<text x="{x + 10}" y="{y + 4}">{escape(words.say(series.label))}</text>'
+    x, y = LEFT + 2 + 225 * (len(paths) // 2), 14 + 20 * (len(paths) % 2)
+    for i, percentile in enumerate(PERCENTILES):
+        yield f'<path class="key-{percentile}" d="M{x + 90 * i},{y}h22"/>'
+        yield f'<text x="{x + 90 * i + 28}" y="{y + 4}">{percentile}</text>'
 
 
 def _axes(prefixes: list[int], scale: LogScale, words: Catalogue) -> Iterator[str]:
@@ -261,7 +268,7 @@ def _axes(prefixes: list[int], scale: LogScale, words: Catalogue) -> Iterator[st
 def _strip(
     row: dict[str, Any], results: Results, scale: LogScale, paths: dict[str, Series]
 ) -> Iterator[str]:
-    """The samples of one path behind one prefix, spread out in measured order."""
+    """The samples of one path after one prefix, spread out in measured order."""
     prefixes, samples = results["protocol"]["prefixes"], row["samples_ms"]
     series = paths[row["path"]]
     slot = _group_width(prefixes) / (len(paths) + 1)
@@ -271,8 +278,9 @@ def _strip(
         x = left + slot * (0.1 + 0.8 * i / len(samples))
         place = f"translate({x:.1f} {scale.y(ms):.1f})"
         yield f'<path class="sample {series.css_class}" d="{series.mark}" transform="{place}"/>'
-    y = scale.y(row["p50_ms"])
-    yield f'<path class="p50" d="M{left:.1f},{y:.1f}h{slot:.1f}"/>'
+    for percentile in PERCENTILES:
+        y = scale.y(row[f"{percentile}_ms"])
+        yield f'<path class="{percentile}" d="M{left:.1f},{y:.1f}h{slot:.1f}"/>'
 
 
 def _group_width(prefixes: list[int]) -> float:

@@ -88,14 +88,28 @@ def test_every_path_is_in_a_figure_and_each_mark_means_one_path(results: Results
         assert len(set(looks)) == len(looks) == 5
 
 
-def test_the_figure_has_a_mark_for_each_sample_and_a_tick_for_each_median(
+def test_the_figure_has_a_mark_for_each_sample_and_ticks_for_each_path(
     figure_of: Figure, results: Results
 ) -> None:
     draw, paths = figure_of
     figure = draw(results)
     samples = [row["samples_ms"] for row in drawn_rows(results, paths)]
     assert len(marks(figure, "sample")) == sum(map(len, samples)) == 300
-    assert len(marks(figure, "p50")) == 20
+    assert len(marks(figure, "p50")) == len(marks(figure, "p95")) == 20
+
+
+def test_ticks_stand_at_the_stored_percentiles_and_the_legend_names_them(
+    figure_of: Figure, results: Results
+) -> None:
+    draw, paths = figure_of
+    figure, rows = draw(results), drawn_rows(results, paths)
+    scale = LogScale.around([ms for row in rows for ms in row["samples_ms"]])
+    for percentile in ("p50", "p95"):
+        ticks = [tick.get("d", "").split(",")[1] for tick in marks(figure, percentile)]
+        expected = [f"{scale.y(row[f'{percentile}_ms']):.1f}" for row in rows]
+        assert [tick.split("h")[0] for tick in ticks] == expected
+        assert len(marks(figure, f"key-{percentile}")) == 1
+        assert f">{percentile}</text>" in figure
 
 
 def test_a_dropped_sample_drops_a_mark(figure_of: Figure, results: Results) -> None:
