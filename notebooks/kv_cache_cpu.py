@@ -1036,7 +1036,7 @@ print("NumPy, left-padded, against PyTorch, row alone:", *(f"{e:.1e}" for e in n
 #
 # ### 8.1 The nine paths
 #
-# Each path but the first consumes the same 16 tokens, known beforehand, behind a prefix that was
+# Each path but the first consumes the same 16 tokens, known beforehand, after a prefix that was
 # read before the clock starts, and returns the logits of each step.
 #
 # - `prefill` reads the prefix in one call. It is timed apart.
@@ -1101,7 +1101,7 @@ def transformers_path(model, prompt, rest):
 
 
 def make_paths(dtype, prefix):
-    """The nine paths behind a prefix, each a function that gives logits and a cache."""
+    """The nine paths after a prefix, each a function that gives logits and a cache."""
     decoder, arrays = decoders[dtype], params[dtype]
     tokens = example(prefix + STEPS)
     prompt, rest = tokens[:, :prefix], tokens[:, prefix:]
@@ -1295,7 +1295,7 @@ protocol = {
 
 
 def result_row(count):
-    """One row of the file: counts, agreement and times of a path behind a prefix."""
+    """One row of the file: counts, agreement and times of a path after a prefix."""
     key = count["path"], count["prefix"]
     times = samples[count["prefix"]][count["path"]]
     p50, p95 = np.percentile(times, [50, 95]).round(4).tolist()
@@ -1328,7 +1328,7 @@ with Path("results/cpu_timing.json").open("w") as file:
 # %% [markdown]
 # ### 9.1 Times
 #
-# Milliseconds for 16 tokens behind the prefix: p50 / p95, for `prefill` the p50. The ratios are
+# Milliseconds for 16 tokens after the prefix: p50 / p95, for `prefill` the p50. The ratios are
 # of the p50s; "last only : cached" is the fair one. First what a cache saves, in PyTorch alone.
 
 # %%
@@ -1372,7 +1372,7 @@ fair, cached = (
 )
 display(
     Markdown(
-        f"Behind {fair['prefix']} tokens the cached path projects "
+        f"After {fair['prefix']} tokens the cached path projects "
         f"{fair['projected'] / cached['projected']:.1f} times fewer positions, and is "
         f"{fair['p50_ms'] / cached['p50_ms']:.1f} times as fast. A count is not a speed-up."
     )
@@ -1406,7 +1406,7 @@ table(
 )
 p50s = {name: by_path[path, prefixes[-1]]["p50_ms"] for name, path in IN_OTHER_CODE.items()}
 shares = [f"{name} {ms / p50s['PyTorch, concat']:.2f}" for name, ms in p50s.items()]
-print(f"behind {prefixes[-1]} tokens, PyTorch with concatenation = 1: {', '.join(shares[1:])}")
+print(f"after {prefixes[-1]} tokens, PyTorch with concatenation = 1: {', '.join(shares[1:])}")
 
 # %% [markdown]
 # **Read this with the tables.**
@@ -1482,7 +1482,7 @@ def show_samples(styles):
     medians = [f"{by_path[name, longest]['p50_ms']:.1f} ms for {name}" for name in styles]
     show(
         figure,
-        f"Strip plot of samples on a log scale. Behind {longest} tokens the median is "
+        f"Strip plot of samples on a log scale. After {longest} tokens the median is "
         f"{', '.join(medians)}.",
     )
 

@@ -183,7 +183,7 @@ class _Output:
     def _within_limits(self, text: str) -> str:
         kept = text[: self._characters_left]
         lines = kept.split("\n", self._lines_left)
-        if len(lines) > self._lines_left:  # The last piece lies behind the last line allowed.
+        if len(lines) > self._lines_left:  # The last piece lies after the last line allowed.
             kept = kept[: len(kept) - len(lines[-1])]
         self._characters_left -= len(kept)
         self._lines_left -= len(lines) - 1

@@ -30,7 +30,7 @@ NOTHING = 1.0
 
 @dataclass(frozen=True)
 class Measured:
-    """How long a full recompute took beside the cached path, behind one prefix."""
+    """How long a full recompute took beside the cached path, after one prefix."""
 
     prefix: int
     full_ms: float

@@ -17,7 +17,7 @@ _HINTS = {
 }
 
 _REASONS = {
-    "positions": "behind the ten cached ones",
+    "positions": "after the ten cached ones",
     "score_shape": "three queries, 10 + 3 keys",
     "keys_read": "ten cached keys, then one more new key a row",
     "top_left_keys": "one more key a row and no history: each row loses ten",

@@ -14,5 +14,5 @@ def byte_text(n: int) -> str:
 
 
 def times_text(ratio: float) -> str:
-    """How many times: one digit behind the point below ten."""
+    """How many times: one digit after the point below ten."""
     return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"

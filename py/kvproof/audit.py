@@ -66,7 +66,7 @@ class Audit:
 
 
 class _Unreadable(Exception):
-    """Something is so wrong that the checks behind it can't be made."""
+    """Something is so wrong that the checks after it can't be made."""
 
 
 def audit(folder: str | Path) -> Audit:
@@ -241,7 +241,7 @@ def _derive(arrays: Arrays, archive: bytes, told: Record) -> Record:
 
 
 def _count(calls: list[tuple[int, int]], kv_bytes: int, config: Record) -> Record:
-    """The work of calls of ``n_new`` tokens each behind ``n_past``, added up call by call."""
+    """The work of calls of ``n_new`` tokens each after ``n_past``, added up call by call."""
     n_layers, n_heads = config["n_layers"], config["n_heads"]
     return {
         "positions": sum(n_new for _, n_new in calls),
@@ -293,7 +293,7 @@ def _load(content: bytes) -> Arrays:
                 member = io.BytesIO(archive.read(entry))
                 arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
                 if member.read(1):
-                    raise ValueError(f"something stands behind {name}")
+                    raise ValueError(f"something stands after {name}")
     except Exception as error:  # whatever garbage brings about
         raise _Unreadable(f"arrays.npz can't be read: {type(error).__name__}: {error}") from None
     return arrays

@@ -42,7 +42,7 @@ def decode(
         config: the configuration that ``params`` was made with.
         mask: which keys each query sees; ``top_left_mask`` injects the classic mistake.
         lengths: int (B,), how many of the new tokens of each row are real; they stand at its right
-            end.  Padding comes before a row's first real token, never behind one.  None: all.
+            end.  Padding comes before a row's first real token, never after one.  None: all.
         positions: where the new tokens stand; ``restarted_positions`` injects another.
 
     Returns:
@@ -77,7 +77,7 @@ def decode(
     causal = check_mask(mask(n_past, n_new), n_past, n_new)
     visible = visible_keys(causal, keys, padding, config.window, config.n_sinks)
     bias = layers.alibi(slots, keys, config, params.dtype)
-    places = np.maximum(slots - padding[:, None], 0)  # (B, C): a row begins behind its padding
+    places = np.maximum(slots - padding[:, None], 0)  # (B, C): a row begins after its padding
     cos_sin = layers.rotation(places, config, params.dtype)
     x = layers.embed(params, tokens, places)
     cache = cache.begin(n_new, padding)

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code.
 
     Args:
-        arguments: what stands behind ``python -m kvproof``; None: of this process.
+        arguments: what stands after ``python -m kvproof``; None: of this process.
     """
     parsed = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):

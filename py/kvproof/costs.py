@@ -186,7 +186,7 @@ class Tally:
     def product(self, name: str, result: FloatArray) -> None:
         """Note one matrix product; ``name`` is that of its right operand, "" for an activation.
 
-        Behind a Q/K/V projection the first product of two activations is the scores, the second
+        After a Q/K/V projection the first product of two activations is the scores, the second
         the weighted sum of the values.  The left operand reports: a parameter or what was computed
         from one, as queries are.
         """

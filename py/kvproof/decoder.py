@@ -23,7 +23,7 @@ def forward(
         tokens: int (B, T), IDs below ``config.vocab_size``; vectors (B, T, W) if that is None.
         config: the configuration that ``params`` was made with.
         lengths: int (B,), how many tokens of each row are real; they stand at its right end,
-            behind padding.  None: all.
+            after padding.  None: all.
 
     Returns:
         (B, T, V), or hidden states (B, T, W) without a vocabulary.  ``logits[:, t]`` predicts the
@@ -47,7 +47,7 @@ def forward(
     keys = slots[None]
     visible = visible_keys(offset_mask(0, n_total), keys, padding, config.window, config.n_sinks)
     bias = layers.alibi(slots, keys, config, params.dtype)
-    places = np.maximum(slots - padding[:, None], 0)  # (B, T): a row begins behind its padding
+    places = np.maximum(slots - padding[:, None], 0)  # (B, T): a row begins after its padding
     cos_sin = layers.rotation(places, config, params.dtype)
     x = layers.embed(params, tokens, places)
     for block in params.blocks:

@@ -59,7 +59,7 @@ def blind_spots(
     dtype: DTypeLike = "float64",
     seed: int = 0,
 ) -> BlindSpots:
-    """Feed each chunk size behind each history length with a mistake of the zoo; compare logits.
+    """Feed each chunk size after each history length with a mistake of the zoo; compare logits.
 
     The mistake is made in the reference decoder.  The history is always the right one, so the error
     is that of the one call.

@@ -278,7 +278,7 @@ class _Fold:
         return None if embedding is None else self.to_stream(embedding)
 
     def from_stream(self, weight: FloatArray, bias: FloatArray | None, norm: Norm) -> FloatArray:
-        """A norm and the projection behind it, (W [+ 1], columns) in float64."""
+        """A norm and the projection after it, (W [+ 1], columns) in float64."""
         weight = weight.astype(np.float64)
         scaled = weight * norm.gain[:, None] * math.sqrt(self.config.width)
         return _with_bias(scaled, None if norm.bias is None else norm.bias @ weight, bias)

@@ -1,7 +1,7 @@
 """Two experiments on what a cached key or value knows.
 
 A key of the first layer depends on its own token alone.  From the second layer on it also depends
-on all that its token has attended to: what lies before it, never behind it.
+on all that its token has attended to: what lies before it, never after it.
 """
 
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ class TrimReport:
     value_errors: NDArray[np.float64]
     """(n_layers,): the same of the values."""
     next_error: float
-    """Largest difference in the next token's output behind the one cache and the other."""
+    """Largest difference in the next token's output after the one cache and the other."""
     kept_seen: BoolArray
     """(n_layers, kept, n_total): tokens that the kept keys and values depend on."""
     refed_seen: BoolArray

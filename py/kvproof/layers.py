@@ -171,7 +171,7 @@ def scaled_dot_product_attention(
         raise ValueError(
             f"mask must be bool ({n_queries}, {n_keys}), got {visible.dtype} {visible.shape}"
         )
-    # The heads of a group lie behind one another and read the same keys: one taller matrix.
+    # The heads of a group lie one after another and read the same keys: one taller matrix.
     grouped = q.reshape(*k.shape[:-2], -1, k.shape[-1])  # (..., H_kv, H / H_kv * Tq, D)
     # A Python float: a NumPy scalar would promote float32 to float64 under NumPy 2.
     scores = grouped @ k.swapaxes(-1, -2) * (1.0 / math.sqrt(q.shape[-1]))
@@ -319,7 +319,7 @@ def check_padding(
         padding: int (B,), the padding slots of each row before it.
 
     Raises:
-        ValueError: not B integers from 0 to C, or padding behind a real token.
+        ValueError: not B integers from 0 to C, or padding after a real token.
     """
     if lengths is None:
         return padding

@@ -94,7 +94,7 @@ class MaskReport:
 
 
 def report(n_past: int, n_new: int, dtype: DTypeLike = "float64", seed: int = 0) -> MaskReport:
-    """Feed ``n_new`` tokens behind ``n_past`` cached ones with each mask; compare the logits.
+    """Feed ``n_new`` tokens after ``n_past`` cached ones with each mask; compare the logits.
 
     The history is prefilled with the right mask in both cases, so the error is that of the one
     call under test.

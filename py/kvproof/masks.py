@@ -1,4 +1,4 @@
-"""Attention masks and positions for a chunk of new tokens behind a history.
+"""Attention masks and positions for a chunk of new tokens after a history.
 
 One signature for all: ``n_past`` tokens lie in the cache, ``n_new`` tokens are fed in this call.
 Query row ``i`` of the call stands at absolute position ``n_past + i``; key column ``j`` is
@@ -131,7 +131,7 @@ def visible_keys(
         keys: int (1 or B, S), the slots 0 .. P + C - 1 of the keys at hand; -1 is no token.
         padding: int (B,), the slots at the beginning of each row that hold no token.
         window: keys that a query sees, itself included; None = all.
-        n_sinks: first tokens that stay visible behind the window.
+        n_sinks: first tokens that stay visible outside the window.
 
     Returns:
         bool (B, 1, C, S).

@@ -272,7 +272,7 @@ def _padding(model: _Model) -> Iterator[Claim]:
     for name, padded in (("recomputed", model.recompute(text, lengths)), ("cached", logits)):
         for row, length in enumerate(lengths):
             alone = model.recompute(text[row : row + 1, -length:])
-            name_of_row = f"{name}, {length} tokens behind {N_TOKENS - length} of padding"
+            name_of_row = f"{name}, {length} tokens after {N_TOKENS - length} of padding"
             yield model.claim(PADDING, name_of_row, padded[row : row + 1, -length:], alone)
 
 
@@ -375,7 +375,7 @@ def _controls(model: _Model) -> Iterator[Claim]:
         _, past = model.feed(text[:, :n_past], [n_past])
         case = f"seed {model.seed}, {n_past} + {n_new} tokens: "
         for name, wrong in _mistakes(model.config).items():
-            with np.errstate(invalid="ignore"):  # behind a window a query may see no key at all
+            with np.errstate(invalid="ignore"):  # after a window a query may see no key at all
                 logits, _ = decode(
                     model.params, text[:, n_past:], past.fork(), model.config, **wrong
                 )

@@ -28,7 +28,7 @@ CAPACITY = 32
 """Tokens of a row that "static" and "paged" have memory for."""
 BLOCK_SIZE = 4
 N_CONTINUED = 3
-"""Tokens of its own that each branch reads behind the prefix."""
+"""Tokens of its own that each branch reads after the prefix."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ def find_definition(name: str, module: str = "kvproof") -> tuple[str, Node, str]
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[tuple[str, Node, str]]:
-    """Name, definition and docstring; that of a variable or field is the string behind it."""
+    """Name, definition and docstring; that of a variable or field is the string after it."""
     for node, following in pairwise([*body, ast.Pass()]):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name, node, ast.get_docstring(node) or ""

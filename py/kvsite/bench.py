@@ -304,7 +304,7 @@ def as_markdown(figures: dict[str, Any]) -> str:
             "",
             *_markdown_table([["", "measured", "budget"], *summary(figures)]),
             "",
-            f"The core: {protocol['steps']} steps of one token behind a prefix, one thread, "
+            f"The core: {protocol['steps']} steps of one token after a prefix, one thread, "
             f"{protocol['dtype']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}; medians "
             f"of {protocol['rounds']} rounds that take all paths in turns. A cached step above is "
             "the tuned decoder's in static memory; its matrix products are its own calls on its "

@@ -1,8 +1,8 @@
 """Measure a cached step of the core: NumPy beside PyTorch, on one thread, in one run.
 
 A process of its own, because the number of threads is settled when the libraries are loaded.  Each
-path takes the same 16 tokens one at a time behind a prefix that is read before the clock starts.  A
-round runs every path behind every prefix once, in an order drawn anew, so that no path always finds
+path takes the same 16 tokens one at a time after a prefix that is read before the clock starts.  A
+round runs every path after every prefix once, in an order drawn anew, so that no path always finds
 the processor's caches as the same other one left them; ratios are taken within a round, so that
 what slows the machine for a while slows both.
 """
@@ -161,7 +161,7 @@ def check(prefix: int, params: Params, paths: dict[str, Path]) -> float:
     for name, (prepare, run) in paths.items():
         if name != "products":
             error = float(np.abs(np.concatenate(run(prepare()), axis=1) - expected).max())
-            assert error <= LARGEST_ERROR, f"{name} behind {prefix} tokens is off by {error}"
+            assert error <= LARGEST_ERROR, f"{name} after {prefix} tokens is off by {error}"
             largest = max(largest, error)
     return largest
 
@@ -257,24 +257,24 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> float:
 
 def summary(figures: Figures) -> list[tuple[str, str, str]]:
     """What was measured, the figure, and its budget."""
-    behind = {prefix: figures["step_us"][str(prefix)] for prefix in PREFIXES}
+    after = {prefix: figures["step_us"][str(prefix)] for prefix in PREFIXES}
 
     def worst(below: str) -> float:
-        return max(ratio(behind[p]["fast_static"], behind[p][below]) for p in PREFIXES)
+        return max(ratio(after[p]["fast_static"], after[p][below]) for p in PREFIXES)
 
-    grown = ratio(behind[480]["fast_static"], behind[16]["fast_static"])
-    recompute = ratio(behind[256]["full_recompute"], behind[256]["fast_static"])
+    grown = ratio(after[480]["fast_static"], after[16]["fast_static"])
+    recompute = ratio(after[256]["full_recompute"], after[256]["fast_static"])
     return [
         ("cached step / PyTorch's, worst prefix", f"{worst('torch_concat'):.2f}", "<= 0.4"),
-        ("cached step, behind 480 tokens / behind 16", f"{grown:.2f}", "<= 1.5"),
-        ("full recompute / cached step, behind 256 tokens", f"{recompute:.0f}", ">= 20"),
+        ("cached step, after 480 tokens / after 16", f"{grown:.2f}", "<= 1.5"),
+        ("full recompute / cached step, after 256 tokens", f"{recompute:.0f}", ">= 20"),
         ("cached step / its matrix products, worst prefix", f"{worst('products'):.2f}", "<= 2"),
     ]
 
 
 def step_table(figures: Figures) -> list[list[str]]:
     """Median microseconds of a step: a header, then a row for each path."""
-    rows = [["microseconds a step behind", *map(str, PREFIXES)]]
+    rows = [["microseconds a step after", *map(str, PREFIXES)]]
     for name, label in NAMES.items():
         medians = [statistics.median(figures["step_us"][str(p)][name]) for p in PREFIXES]
         rows.append([label, *(f"{median:,.0f}" for median in medians)])

@@ -28,7 +28,7 @@ class Verb:
     help: str
     group: Group | None = "test"
     torch: bool = False
-    passes_on: str = ""  # the program that gets the arguments behind `--`
+    passes_on: str = ""  # the program that gets the arguments after `--`
 
 
 def main(argv: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     args = parser.parse_args(own)
     args.extra = extra
     if extra and not VERBS[args.verb].passes_on:
-        parser.error(f"{args.verb} takes no arguments behind `--`, got: {' '.join(extra)}")
+        parser.error(f"{args.verb} takes no arguments after `--`, got: {' '.join(extra)}")
     return args
 
 
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     options = {}
     for name, verb in VERBS.items():
-        note = f" Arguments behind `--` go to {verb.passes_on}." if verb.passes_on else ""
+        note = f" Arguments after `--` go to {verb.passes_on}." if verb.passes_on else ""
         options[name] = parsers.add_parser(name, help=verb.help, description=verb.help + note)
     add = options["serve"].add_argument
     add("--port", type=_port, default=8000, help="first port to try (default: 8000)")

@@ -104,7 +104,7 @@ def execute(
     Args:
         notebook: from ``read_source``; changed in place.
         folder: working directory of the cells, which import kvproof from ``../py``.
-        timing: False skips the cells tagged "timing"; those behind them read the stored results.
+        timing: False skips the cells tagged "timing"; those after them read the stored results.
         progress: called with the index of each cell before it runs.
 
     Raises:

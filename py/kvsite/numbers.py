@@ -164,7 +164,7 @@ def _positions() -> Section:
 
 
 def _mistake(n_past: int, n_new: int, config: DecoderConfig = REFERENCE, **wrong: Any) -> float:
-    """Largest logit error of one call behind a history that was read without the mistake."""
+    """Largest logit error of one call after a history that was read without the mistake."""
     params = kvproof.init_params(config, dtype="float64")
     text = kvproof.example_tokens(n_past + n_new)
     empty = kvproof.new_cache(config, dtype="float64")
@@ -315,7 +315,7 @@ def _zoo() -> Section:
 
 
 def _costs(results: dict[str, Any]) -> Section:
-    """Counts behind the longest measured prefix, beside the ratio of the measured times."""
+    """Counts after the longest measured prefix, beside the ratio of the measured times."""
     steps, last = results["protocol"]["continuation_steps"], timing_rows(results)[-1]
     costs = kvproof.count_costs(REFERENCE, last.prefix, steps)
     return {

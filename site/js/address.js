@@ -3,7 +3,7 @@
 //   ?P=8&dtype=float32&memory.batch=4#check-yours~check-yours=CODE
 //
 // A control is named with its lab, some by short names; what stands at its default isn't named. Code
-// comes behind the section, packed, and only in a link that was copied.
+// comes after the section, packed, and only in a link that was copied.
 
 import { MAX_PACKED, pack, unpack } from "./packed.js";
 import { say } from "./words.js";

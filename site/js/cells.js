@@ -52,7 +52,7 @@ class Notebook {
   #cells = [];
   /** @type {Cell | undefined} */
   #running;
-  /** @type {Cell[]} waiting behind the running one */
+  /** @type {Cell[]} waiting after the running one */
   #queue = [];
   /** @type {Cell[]} what was wanted when Python failed to start */
   #unstarted = [];

@@ -77,7 +77,7 @@ def test_signature_and_code_are_the_functions_own(name: str) -> None:
 
 def test_members_of_a_class_are_its_fields_and_what_has_a_docstring() -> None:
     members = {entry.name: entry for entry in ENTRIES["KVCache"].members}
-    assert "let go" in text_of(members["KVCache.length"].sections[""]), "the string behind it"
+    assert "let go" in text_of(members["KVCache.length"].sections[""]), "the string after it"
     assert text_of(members["KVCache.shape"].signature) == "shape: CacheShape\n"
     assert "StaleCacheError" in text_of(members["KVCache.crop"].sections["Raises"])
     assert not [name for name in members if "._" in name]

@@ -157,7 +157,7 @@ class LitGPT:
     def __init__(self, model: Model, tell_end: bool = True) -> None:
         self.model = model
         self.tell_end = tell_end
-        """Whether to pass ``input_pos_maxp1``, which spares it the slots behind the last token."""
+        """Whether to pass ``input_pos_maxp1``, which spares it the slots after the last token."""
         self.n_rows = self.n_requests = 0
         self.window: int | None = model.config.sliding_window_size
 

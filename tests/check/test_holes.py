@@ -1,4 +1,4 @@
-"""Mistakes that once got through: operations behind padding, a window or blocks, and long texts."""
+"""Mistakes that once got through: operations after padding, a window or blocks, and long texts."""
 
 import math
 import signal
@@ -236,7 +236,7 @@ def test_what_comes_after_a_failure_is_listed() -> None:
     left_out = [line for line in broken.not_checked if "what comes before is wrong" in line]
     assert [line.partition(":")[0] for line in left_out] == [
         "three rows of equal length",
-        "three rows behind padding",
+        "three rows after padding",
         "crop, fork and reorder, then going on",
         "a second request on the same object",
     ]

@@ -84,7 +84,7 @@ def test_a_reset_that_is_not_implemented_is_as_if_absent() -> None:
 
 def test_a_question_that_is_not_supported_loses_no_finding() -> None:
     class Half(Plain):
-        """Wrong with two tokens at a time, and behind nothing it takes three at least."""
+        """Wrong with two tokens at a time, and after nothing it takes three at least."""
 
         def step(self, tokens: Any, cache: Any) -> Any:
             if cache is None and tokens.shape[1] in (1, 2, 5):

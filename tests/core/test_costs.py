@@ -139,7 +139,7 @@ def test_only_the_first_product_of_activations_behind_a_projection_is_scores() -
     for product in (("block0.attention.w_qkv", activations), ("", scores), ("", attended)):
         tally.product(*product)
     tally.product("block0.attention.w_out", activations)
-    tally.product("", scores)  # not behind a projection
+    tally.product("", scores)  # not after a projection
     assert tally.work(0) == Work(3, 9, scores.size, 0)
 
 

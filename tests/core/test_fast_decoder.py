@@ -195,7 +195,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "two rows": {"tokens": [[1], [2]]},
     "beyond the last position": {"tokens": np.zeros((1, 509), int)},
     "beyond the capacity": {"tokens": np.zeros((1, 16), int)},
-    "padding behind a token": {"tokens": [[1, 2]], "lengths": [1]},
+    "padding after a token": {"tokens": [[1, 2]], "lengths": [1]},
 }
 
 

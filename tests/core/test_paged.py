@@ -91,7 +91,7 @@ def test_nobody_copies_a_block_that_is_his_alone() -> None:
 
 
 def continued_apart() -> tuple[FloatArray, FloatArray]:
-    """Logits of token 7 behind six common ones and a seventh of its own, for two branches."""
+    """Logits of token 7 after six common ones and a seventh of its own, for two branches."""
     _, prompt = fed(paged(), 0, 6)
     branches: list[KVCache] = [prompt, prompt.fork()]
     for i, token in enumerate((9, 50)):

@@ -97,5 +97,5 @@ def test_what_is_no_text_of_the_decoder_is_refused() -> None:
     ("start", "size", "real"), [(0, 3, [3, 0]), (3, 4, [4, 2]), (7, 2, [2, 2]), (0, 9, [9, 4])]
 )
 def test_the_real_tokens_of_a_chunk(start: int, size: int, real: list[int]) -> None:
-    """Nine slots, the second row behind five of padding."""
+    """Nine slots, the second row after five of padding."""
     np.testing.assert_array_equal(real_tokens([9, 4], 9, start, size), real)

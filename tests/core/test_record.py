@@ -547,7 +547,7 @@ def test_something_hidden_in_the_archive(evidence: Path) -> None:
         archive = _zip(twice, twice)
     assert "full stands twice" in "\n".join(_found(evidence, record, archive).problems)
     archive = _zip(("full.npy", member.getvalue() + b"!"))
-    assert "something stands behind full" in "\n".join(_found(evidence, record, archive).problems)
+    assert "something stands after full" in "\n".join(_found(evidence, record, archive).problems)
 
 
 def test_files_too_large_are_not_read(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:

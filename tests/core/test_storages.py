@@ -119,7 +119,7 @@ REFUSED: dict[str, tuple[Callable[[KVCache], object], str]] = {
         fed(TOKENS[:, 4:]),
         r"5 cached \+ 8 new tokens = 13 positions, the decoder has 12",
     ),
-    "padding behind a token": (
+    "padding after a token": (
         lambda cache: decode(PARAMS, TOKENS[:, 5:7], cache, CONFIG, lengths=[1, 2]),
         "row 0 has 5 real tokens in the cache and lengths says 1 of 2",
     ),
@@ -197,7 +197,7 @@ def test_keys_and_values_that_do_not_fit_are_refused(
 def test_a_call_that_fails_halfway_leaves_the_cache_as_it_was(
     n_done: int, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the first block, in the second, behind both; the call's tokens are other ones."""
+    """In the first block, in the second, after both; the call's tokens are other ones."""
     cache = prefilled(storage)
     before = content(cache)
     mlp, left = layers.mlp, [None] * n_done

@@ -91,12 +91,12 @@ def test_ratios_are_taken_within_a_round(figures: dict[str, Any]) -> None:
 
 
 def test_the_cores_ratios_are_the_worst_of_all_prefixes(figures: dict[str, Any]) -> None:
-    """A step takes 41 behind 16 tokens, 56 behind 256 and 70 behind 480."""
+    """A step takes 41 after 16 tokens, 56 after 256 and 70 after 480."""
     measured = {name: value for name, value, _ in bench.summary(figures)}
     assert measured["cached step / PyTorch's, worst prefix"] == "0.35"  # 70 / 200
     assert measured["cached step / its matrix products, worst prefix"] == "3.50"  # 70 / 20
-    assert measured["cached step, behind 480 tokens / behind 16"] == "1.71"  # 70 / 41
-    assert measured["full recompute / cached step, behind 256 tokens"] == "46"  # 2560 / 56
+    assert measured["cached step, after 480 tokens / after 16"] == "1.71"  # 70 / 41
+    assert measured["full recompute / cached step, after 256 tokens"] == "46"  # 2560 / 56
 
 
 def test_the_cores_ratios_are_taken_within_a_round() -> None:
@@ -118,7 +118,7 @@ def test_the_table_of_steps_has_every_path(figures: dict[str, Any]) -> None:
 
 
 def test_all_paths_of_the_core_agree_and_samples_are_taken_of_each() -> None:
-    """One round behind the shortest prefix; the times themselves aren't looked at."""
+    """One round after the shortest prefix; the times themselves aren't looked at."""
     params = init_params(REFERENCE)
     paths = bench_core.paths_behind(16, params)
     assert paths.keys() == bench_core.NAMES.keys()
@@ -131,7 +131,7 @@ def test_all_paths_of_the_core_agree_and_samples_are_taken_of_each() -> None:
 def test_a_path_with_other_logits_stops_the_benchmark() -> None:
     params = init_params(REFERENCE)
     wrong = bench_core.paths_behind(16, init_params(REFERENCE, seed=1))
-    with pytest.raises(AssertionError, match="fast_static behind 16 tokens is off by"):
+    with pytest.raises(AssertionError, match="fast_static after 16 tokens is off by"):
         bench_core.check(16, params, wrong)
 
 

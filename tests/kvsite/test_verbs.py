@@ -61,7 +61,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve", "--port", "70000"], "'70000' is not a port"),
         (["serve", "--port", "-1"], "is not a port"),
         (["serve", "--port", "http"], "'http' is not a port"),
-        (["build", "--", "-x"], "build takes no arguments behind `--`, got: -x"),
+        (["build", "--", "-x"], "build takes no arguments after `--`, got: -x"),
         (["serve", "stray"], "unrecognized arguments: stray"),
     ],
 )

@@ -109,7 +109,7 @@ def mistral(arrays: Arrays, config: DecoderConfig, **changes: Any) -> Model:
 
 
 def bloom(arrays: Arrays, config: DecoderConfig, **changes: Any) -> Model:
-    """BLOOM without the norm behind its embedding: ALiBi, LayerNorm, tanh GELU, MLP of 4 W."""
+    """BLOOM without the norm after its embedding: ALiBi, LayerNorm, tanh GELU, MLP of 4 W."""
     options: dict[str, Any] = {
         "vocab_size": config.vocab_size,
         "hidden_size": config.width,

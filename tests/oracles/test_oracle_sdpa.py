@@ -1,7 +1,7 @@
 """Our masks and attention against PyTorch's scaled_dot_product_attention.
 
 With more keys than queries, ``causal_lower_right`` is our offset mask, and ``is_causal=True`` is
-our top-left mask: the flag alone is not enough behind a cache.
+our top-left mask: the flag alone is not enough after a cache.
 """
 
 from typing import Any

@@ -145,7 +145,7 @@ def test_keys_and_values_of_each_layer(sizes: list[int], ours_and_theirs: Pair) 
 # --- Left padding -------------------------------------------------------------------------------
 
 LENGTHS = (N_TOTAL, 11)
-"""Real tokens of the two rows: the second begins behind 13 pads."""
+"""Real tokens of the two rows: the second begins after 13 pads."""
 REAL = hf.real_tokens(N_TOTAL, LENGTHS)
 POSITION_IDS = (REAL.cumsum(-1) - 1).clamp(min=0)
 """As transformers' ``generate`` makes them from the attention mask."""

@@ -55,6 +55,6 @@ test("every file of another tar's archive arrives whole, under its long name too
 
 test("an archive with a broken header is refused, and the place is named", () => {
   const broken = archive();
-  broken[1024 + 257] ^= 1; // the second file's header stands behind one header and one block
+  broken[1024 + 257] ^= 1; // the second file's header stands after one header and one block
   assert.throws(() => unpackTar(fakePyodide(), broken), /damaged at byte 1024/);
 });

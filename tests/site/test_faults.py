@@ -177,7 +177,7 @@ def test_a_download_that_nobody_waits_for_says_nothing_any_more(
     lab.expect_runtime("live")
     with page.expect_event("requestfinished", lambda done: "/assets/snapshot." in done.url):
         faulty_site.late_half.set()
-    lab.move_to(State(7, 3))  # through the worker, behind whatever it had to say
+    lab.move_to(State(7, 3))  # through the worker, after whatever it had to say
     assert lab.html.get_attribute("data-runtime-state") == "live"
     expect_load_errors(page_errors)
 

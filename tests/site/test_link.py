@@ -15,7 +15,7 @@ CODE = "print('a link', 6 * 7)"
 
 @pytest.fixture
 def open_lab(page: Page, site_url: str) -> Any:
-    """Opens the page with something behind its address."""
+    """Opens the page with something after its address."""
     page.add_init_script(SAVE_DATA)
     return lambda rest: Lab(page).open(site_url + rest)
 

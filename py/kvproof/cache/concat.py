@@ -1,4 +1,4 @@
-"""The plainest storage: concatenate the new keys and values behind the old ones."""
+"""The plainest storage: concatenate the new keys and values after the old ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -20,7 +20,7 @@ class Lease:
 class InPlaceCache(KVCache):
     """A handle that is valid until another one takes its memory over.
 
-    ``begin`` makes a second valid handle, which writes behind the tokens of the first and takes
+    ``begin`` makes a second valid handle, which writes after the tokens of the first and takes
     over in ``advance``; so a call that fails halfway has harmed nobody.  ``crop`` and ``reorder``
     take over at once, ``fork`` gets memory and a lease of its own.
     """

@@ -16,7 +16,7 @@ from kvproof.params import FloatArray
 class Ring:
     """Which place of a row keeps which of its tokens.
 
-    A row's tokens count from 0 behind its padding.  The first ``n_sinks`` keep their places for
+    A row's tokens count from 0 after its padding.  The first ``n_sinks`` keep their places for
     ever, the others go round through the rest.
     """
 
@@ -39,7 +39,7 @@ class RollingCache(InPlaceCache):
     """Keys and values per layer, each (B, H_kv, places, D): sinks, then the ring.
 
     ``slots`` (B, places) is the slot of the token in each place, -1 for none; padding isn't kept.
-    Within a call the new tokens stand behind the held ones, since early queries of a long chunk
+    Within a call the new tokens stand after the held ones, since early queries of a long chunk
     still read what its late tokens will overwrite; ``advance`` writes them into the ring.
     """
 

@@ -8,7 +8,7 @@ from kvproof.checking.cases import TAKES_TOKENS, Case, Op, feeds, walk
 from kvproof.checking.subject import Row, Subject
 
 SHORTEST = 12
-"""Tokens of a text, where the decoder takes as many: enough for two chunks behind a prefill."""
+"""Tokens of a text, where the decoder takes as many: enough for two chunks after a prefill."""
 
 LONGEST = 256
 """Tokens of the longest text: a mistake may begin at a constant that nobody declares."""
@@ -92,7 +92,7 @@ def feeding(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, C
 
 
 def _long(subject: Subject, n: int) -> Iterator[tuple[str, Case]]:
-    """A text as long as is cheap, in chunks far longer than the others, behind a filled cache."""
+    """A text as long as is cheap, in chunks far longer than the others, after a filled cache."""
     end = affordable(subject)
     if end <= n:
         return
@@ -134,7 +134,7 @@ def batches(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, C
 
 
 def padded(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
-    """Three rows behind 0, 3 and 5 slots of padding."""
+    """Three rows after 0, 3 and 5 slots of padding."""
     n = text_length(subject)
     rows = texts(subject, rng, 3, n)
     for name, sizes in (
@@ -148,7 +148,7 @@ def padded(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Ca
 
 
 def operations(subject: Subject, rng: np.random.Generator) -> Iterator[tuple[str, Case]]:
-    """Crops, forks and reorders, and going on behind them."""
+    """Crops, forks and reorders, and going on after them."""
     texts_of = {n_rows: texts(subject, rng, n_rows, 24) for n_rows in (1, 3)}
     able = _able(subject)  # asked once: what one case finds unsupported another may not need
     for title, ops in OPERATIONS.items():
@@ -212,18 +212,18 @@ OPERATIONS: dict[str, tuple[Op, ...]] = {
 
 
 Combination = tuple[str, list[int], tuple[int, ...] | None, tuple[Op, ...]]
-"""Title, chunks of the start, its padding, and what is done behind it."""
+"""Title, chunks of the start, its padding, and what is done after it."""
 
 
 def _combined(subject: Subject) -> Iterator[tuple[str, Case]]:
-    """Three rows: operations behind padding, a full window or a block's edge, and together."""
+    """Three rows: operations after padding, a full window or a block's edge, and together."""
     able = _able(subject)
     combinations = [
         one for one in _combinations(subject) if able.issuperset(op.action for op in one[3])
     ]
     for title, sizes, lengths, ops in combinations:
         longest = sum(sizes) + sum(op.argument for op in ops if op.action in TAKES_TOKENS)
-        # A text of their own: those of the stages behind this one stay what they are.
+        # A text of their own: those of the stages after this one stay what they are.
         rows = texts(subject, np.random.default_rng(longest), 3, longest)
         yield title, Case(rows, (*feeds(sizes), *ops), lengths)
 

@@ -50,7 +50,7 @@ class Case:
     may_refuse: bool = False
     """The decoder may raise in the call that goes beyond its capacity."""
     rows: tuple[int, int] | None = None
-    """Rows of the request before a restart, and of the one behind it; None: all in both."""
+    """Rows of the request before a restart, and of the one after it; None: all in both."""
 
     @property
     def batch_size(self) -> int:

@@ -53,7 +53,7 @@ Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
 STAGES: dict[str, tuple[str, str, Stage]] = {
     "feeding": ("LOG", "one sequence in every chunking", battery.feeding),
     "batch": ("ROW", "three rows of equal length", battery.batches),
-    "padding": ("ROW", "three rows behind padding", battery.padded),
+    "padding": ("ROW", "three rows after padding", battery.padded),
     "operations": ("OPS", "crop, fork and reorder, then going on", battery.operations),
     "second use": ("REP", "a second request on the same object", battery.second_use),
 }
@@ -486,9 +486,9 @@ class _Checker:
         for row, text, length in zip(batch, rows, lengths, strict=True):
             alone = subject.recompute(text[-length:])
             error = max(error, float(distance(row[-length:], alone).max()))
-        self.checked.append(f"full of three rows behind padding: off by {error:.1e}")
+        self.checked.append(f"full of three rows after padding: off by {error:.1e}")
         if error > self.tolerance:
-            sentence = "full gives a row behind padding other logits than the row alone"
+            sentence = "full gives a row after padding other logits than the row alone"
             self.findings.append(
                 _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
             )
@@ -496,7 +496,7 @@ class _Checker:
     def out_of_time(self, budget_s: float) -> None:
         self.complete = False
         self.not_checked.append(
-            f"everything behind this point: the budget of {budget_s:g} s is used up"
+            f"everything after this point: the budget of {budget_s:g} s is used up"
         )
         subject = self.subject
         if subject is not None and time.monotonic() - subject.since > budget_s / 2:
@@ -591,7 +591,7 @@ def _evidence(facts: Facts, verdict: Verdict) -> Iterator[str]:
 
 
 def _influence(facts: Facts) -> Influence | None:
-    """In the first wrong call, if it is small enough to look at; else behind four tokens."""
+    """In the first wrong call, if it is small enough to look at; else after four tokens."""
     seen = facts.first.first_bad(facts.tolerance)
     if seen is None:
         return None

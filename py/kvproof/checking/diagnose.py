@@ -50,7 +50,7 @@ def _miscounted(verdict: Verdict) -> None:
 
 
 def _shifted(facts: Facts, verdict: Verdict) -> bool:
-    """Logits that are exactly those of the position before or behind."""
+    """Logits that are exactly those of the position before or after."""
     for result in facts.wrong.values():
         seen = result.first_bad(facts.tolerance)
         if seen is None:

@@ -97,7 +97,7 @@ def _who_is_seen(facts: Facts, verdict: Verdict) -> None:
         return
     verdict.check = "MSK"
     verdict.evidence.append(
-        f"behind {n_past} tokens the rows of a chunk of {n_new} see up to token "
+        f"after {n_past} tokens the rows of a chunk of {n_new} see up to token "
         f"{', '.join(map(str, furthest))}; they should see up to {', '.join(map(str, right))}"
     )
     blind_to_chunk = all(seen < n_past for seen in furthest)
@@ -117,9 +117,7 @@ def _who_is_seen(facts: Facts, verdict: Verdict) -> None:
         verdict.add("SLOT-WRITE", STRONG, why)
         verdict.add("KV-LAYOUT", LIKELY)
     elif any(seen > wanted for seen, wanted in zip(furthest, right, strict=True)):
-        why = (
-            "a row sees tokens behind its own, and single tokens are wrong, too: memory is misread"
-        )
+        why = "a row sees tokens after its own, and single tokens are wrong, too: memory is misread"
         verdict.add("KV-LAYOUT", STRONG, why)
         verdict.add("SLOT-WRITE", LIKELY)
     else:
@@ -169,7 +167,7 @@ def _window(facts: Facts, verdict: Verdict) -> None:
             continue
         cached, right = starts
         verdict.check = "MSK"
-        why = f"behind {n_past} tokens the first that matters is {cached}; it should be {right}"
+        why = f"after {n_past} tokens the first that matters is {cached}; it should be {right}"
         # An edge that is off by one is so in each layer, and in the last one only in a later call.
         everywhere = not facts.is_right("one call")
         near = abs(cached - right) <= max(1, probes.n_layers - (not everywhere))
@@ -343,7 +341,7 @@ def _is_empty(pair: tuple[Logits, Logits], slot: int) -> bool:
 
 
 def _named_position(facts: Facts, values_differ: bool, verdict: Verdict) -> bool:
-    """Read off the position of each token behind a prefill of 3, and behind one of 4."""
+    """Read off the position of each token after a prefill of 3, and after one of 4."""
     used: dict[tuple[int, int], int] = {}
     n = min(9, facts.probes.n)
     for n_past in (3, 4):
@@ -355,9 +353,7 @@ def _named_position(facts: Facts, values_differ: bool, verdict: Verdict) -> bool
     if not wrong:
         return False
     (n_past, slot), position = next(iter(wrong.items()))
-    why = (
-        f"behind a prefill of {n_past} the token in slot {slot} has the key of position {position}"
-    )
+    why = f"after a prefill of {n_past} the token in slot {slot} has the key of position {position}"
     window = facts.subject.window
     if all(position == 0 for position in singles.values()):
         verdict.add("POS-RESET", STRONG, f"{why}: counted from the start of its chunk")
@@ -477,7 +473,7 @@ def _one_token_text(facts: Facts, verdict: Verdict) -> None:
 def _wrong_weights(facts: Facts, verdict: Verdict) -> None:
     probes = facts.probes
     if probes.ignores_its_own():
-        why = "behind a repeated token its number makes no difference: a token doesn't read itself"
+        why = "after a repeated token its number makes no difference: a token doesn't read itself"
         verdict.add("SELF-READ", STRONG, why)
         return
     inside = probes.stored((probes.text[0],) * 6, [6])
@@ -499,7 +495,7 @@ def _wrong_weights(facts: Facts, verdict: Verdict) -> None:
 
 
 def _same_in_any_chunks(facts: Facts) -> bool:
-    """Whether the last wrong logits stay the same however the tokens behind a prefill come."""
+    """Whether the last wrong logits stay the same however the tokens after a prefill come."""
     text = facts.probes.text[:7]
     calls = [facts.probes.feed(text, [3, *sizes]) for sizes in ([3, 1], [1, 2, 1], [1, 1, 1, 1])]
     first = calls[0]

@@ -15,7 +15,7 @@ UNITS = 256
 
 
 def decoder_result(decoder: Any, n_past: int, n_new: int, seed: int = 0) -> MaskResult:
-    """Feed ``n_new`` random tokens behind ``n_past`` cached ones; compare with ``full``.
+    """Feed ``n_new`` random tokens after ``n_past`` cached ones; compare with ``full``.
 
     Args:
         decoder: see ``check``.

@@ -34,7 +34,7 @@ def batch(facts: Facts, verdict: Verdict) -> None:
 
 
 def padding(facts: Facts, verdict: Verdict) -> None:
-    """Rows behind padding."""
+    """Rows after padding."""
     seen = facts.first.first_bad(facts.tolerance)
     if seen is None:
         return
@@ -53,11 +53,11 @@ def padding(facts: Facts, verdict: Verdict) -> None:
         verdict.add("POS-PERROW", HINT)
     elif blind := _unseen_token(facts, seen):
         verdict.check = "MSK"
-        why = f"row {blind[0]}, behind padding, doesn't see its own token {blind[1]}"
+        why = f"row {blind[0]}, after padding, doesn't see its own token {blind[1]}"
         verdict.add("PAD-MASK", STRONG, f"{why}: the mask counts padding wrongly")
         verdict.add("POS-PERROW", HINT)
     else:
-        why = "padding isn't looked at, and rows behind it are still wrong: their positions are"
+        why = "padding isn't looked at, and rows after it are still wrong: their positions are"
         verdict.add("POS-PERROW", STRONG, why)
         verdict.add("PAD-MASK", HINT)
         verdict.add("POS-DRIFT", HINT)

@@ -111,7 +111,7 @@ class Probes:
         ]
 
     def first_that_matters(self, n_past: int) -> tuple[int, int] | None:
-        """The first token that moves the one behind ``n_past``: (with the cache, in ``full``)."""
+        """The first token that moves the one after ``n_past``: (with the cache, in ``full``)."""
         found = self.influence(n_past, 1)
         if found is None or not any(found.seen[0]) or not any(found.expected[0]):
             return None
@@ -121,7 +121,7 @@ class Probes:
         """What a token does to an earlier row of its chunk, over what it does to a later one.
 
         The geometric mean over tokens, distances and texts, since single effects depend on what the
-        tokens are.  Behind many others, so that the chunk itself hardly changes what each row
+        tokens are.  After many others, so that the chunk itself hardly changes what each row
         divides its weights by.
         """
         widest = self.subject.window or 16  # a ring may take no longer chunks
@@ -156,7 +156,7 @@ class Probes:
         return self.feed((self.text[0],) * sum(sizes), sizes)
 
     def ignores_its_own(self) -> bool:
-        """Behind a past of one repeated token, does its number not matter?
+        """After a past of one repeated token, does its number not matter?
 
         It must, as the new token's own share shrinks.  If a token doesn't read itself, only equal
         values are averaged.
@@ -169,7 +169,7 @@ class Probes:
         return self.same(seen[0].logits, seen[1].logits)
 
     def wrong_values_are_constant(self) -> bool | None:
-        """A repeated token: are the wrong logits the same behind 2 and behind 6 of them?
+        """A repeated token: are the wrong logits the same after 2 and after 6 of them?
 
         None where positions are in the values, so that nothing follows.
         """

@@ -259,7 +259,7 @@ def _stored_precision(whole: Logits) -> str | None:
 def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) -> str | None:
     """The precision whose rounding explains how far ``full`` is from itself; None: no other.
 
-    Rounding changes with the shape of a text, never with the tokens behind a position; it is
+    Rounding changes with the shape of a text, never with the tokens after a position; it is
     already there at the first position, which no rotation can move, and it starts at no length.
     """
     limit = FAULT_UNITS * EPS[returned] * scale

@@ -189,7 +189,7 @@ def apart(one, other):  # equal infinities are no difference
 
 
 def snippet(case: Case, seen: Observation | None, tolerance: float, with_full: bool = False) -> str:
-    """Lines to paste behind ``decoder = ...``: they run a case up to the call that is wrong.
+    """Lines to paste after ``decoder = ...``: they run a case up to the call that is wrong.
 
     Args:
         case: what to do.

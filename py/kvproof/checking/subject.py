@@ -178,7 +178,7 @@ class Subject:
         return self._memo[row]
 
     def another(self, token: int) -> int:
-        """The next ID, the first behind the last: what a token is replaced by."""
+        """The next ID, the first after the last: what a token is replaced by."""
         return (token + 1) % self.vocab_size
 
     def changed(self, row: Row, position: int) -> Row:

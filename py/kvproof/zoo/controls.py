@@ -88,7 +88,7 @@ class ShuffledPages(_Paged):
 
 
 class StaleButMasked(_OneBuffer):
-    """Behind the tokens lies what an earlier request left in the buffer, and the mask hides it."""
+    """After the tokens lies what an earlier request left in the buffer, and the mask hides it."""
 
     def visible_keys(
         self, causal: BoolArray, keys: IntArray, padding: IntArray, *limits: Any

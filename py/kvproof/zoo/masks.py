@@ -62,7 +62,7 @@ class MaskTopleftChunks(RightDecoder):
     gold="full() is the wrong side: a checker that trusts it blames the cache",
 )
 class MaskTopleftReference(RightDecoder):
-    """The reference itself reads long texts in pieces of 8, and behind the first piece its mask
+    """The reference itself reads long texts in pieces of 8, and after the first piece its mask
     hides the past.  The cache is right.
     """
 
@@ -102,7 +102,7 @@ class MaskSkippedCache(RightDecoder):
     ("one shot", "ones", "prefill, then ones"),
 )
 class MaskSkippedPast(RightDecoder):
-    """Behind a history no mask is made, since generation feeds single tokens; several tokens at
+    """After a history no mask is made, since generation feeds single tokens; several tokens at
     once see each other's future.
     """
 

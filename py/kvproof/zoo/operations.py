@@ -138,7 +138,7 @@ class AliasStep(RightDecoder):
     "alias-fork",
     "ALIAS",
     "turboderp/exllama#129",
-    "fork behind 6 tokens, go on with both",
+    "fork after 6 tokens, go on with both",
     "fork",
     (*APPENDED, "crop", "reorder", "next request"),
 )
@@ -167,7 +167,7 @@ class _ForgetsLength(StaticCache):
     "alias-fork-length",
     "ALIAS",
     "turboderp-org/exllamav2#226",
-    "fork behind 6 tokens, go on with the fork",
+    "fork after 6 tokens, go on with the fork",
     "fork",
     (*APPENDED, "crop", "reorder", "next request"),
 )
@@ -195,7 +195,7 @@ class _SharedMemory(StaticCache):
     "alias-fork-shallow",
     "ALIAS",
     "turboderp-org/exllamav2#226",
-    "fork behind 6 tokens, go on with both in turns",
+    "fork after 6 tokens, go on with both in turns",
     "fork",
     (*APPENDED, "crop", "reorder", "next request"),
 )

@@ -479,7 +479,7 @@ class _RightDynamic(_EveryPrefix, _Dynamic):
     "rope-len-switch",
     "ROPE-LEN",
     "huggingface/transformers#25104",
-    "rope whose base switches behind 7 tokens, chunks of 1, against full(x[:t])[-1]",
+    "rope whose base switches after 7 tokens, chunks of 1, against full(x[:t])[-1]",
     "ones",
     right=_RightSwitch,
     gold="full() isn't prefix-stable: with longer texts its earlier logits change, too",

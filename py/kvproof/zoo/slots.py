@@ -24,7 +24,7 @@ class _HoledCache(ConcatCache):
     has_hole = False
 
     def with_hole(self) -> Self:
-        """The same with a slot of zeros behind."""
+        """The same with a slot of zeros at the end."""
         batch_size, n_heads, head_dim = self.shape.row
         zeros = np.zeros((batch_size, n_heads, 1, head_dim), self.shape.dtype)
         handle = self.fork()
@@ -58,7 +58,7 @@ class _HoledCache(ConcatCache):
 )
 class SlotWriteHole(RightDecoder):
     """The past length is the length of the token list, which already includes the token at hand:
-    decoding writes, rotates and reads one slot too far and leaves a hole behind the prompt.
+    decoding writes, rotates and reads one slot too far and leaves a hole after the prompt.
     """
 
     config = ROOMY
@@ -199,7 +199,7 @@ class SlotWritePool(RightDecoder):
 
 
 class _BufferCache(ConcatCache):
-    """Reads a whole buffer: behind its own tokens what the buffer held before."""
+    """Reads a whole buffer: after its own tokens what the buffer held before."""
 
     before: Sequence[tuple[FloatArray, FloatArray]] = ()
     """(K, V) of each layer: the buffer without this request."""
@@ -207,7 +207,7 @@ class _BufferCache(ConcatCache):
     """Whether the tokens take the places of what was there before."""
 
     def rest(self, layer: int, n_total: int) -> tuple[FloatArray, FloatArray]:
-        """What lies behind ``n_total`` tokens."""
+        """What lies after ``n_total`` tokens."""
         start = n_total if self.overwrites else 0
         keys, values = self.before[layer]
         return keys[:, :, start:], values[:, :, start:]
@@ -433,7 +433,7 @@ class _Contiguous(_OtherTable):
 )
 class PageMapContiguous(_Paged):
     """The kernel gets the paged memory without its block table and reads it as if the blocks of a
-    row lay behind one another.
+    row lay one after another.
     """
 
     cache = _Contiguous

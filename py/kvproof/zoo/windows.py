@@ -61,7 +61,7 @@ class WindowOboPrefill(_Windowed):
     ("one shot",),
 )
 class WindowOboDecode(_Windowed):
-    """Behind a history a query sees W earlier keys and itself, W + 1 in all: the mask and the cache
+    """After a history a query sees W earlier keys and itself, W + 1 in all: the mask and the cache
     differ in whether the window counts the token itself.
     """
 
@@ -78,7 +78,7 @@ class WindowOboDecode(_Windowed):
     ("one shot",),
 )
 class WindowOboShort(_Windowed):
-    """Behind a history a query sees W - 1 keys, itself included: one token less than in the
+    """After a history a query sees W - 1 keys, itself included: one token less than in the
     prompt.
     """
 
@@ -129,7 +129,7 @@ class WindowPhaseShortChunk(_Windowed):
     ("one shot",),
 )
 class WindowPhaseLocal(RightDecoder):
-    """Behind a history the window is counted from the row number within the chunk, which is too
+    """After a history the window is counted from the row number within the chunk, which is too
     small by the length of the past: nothing is ever left behind.
     """
 
