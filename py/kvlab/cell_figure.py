@@ -16,10 +16,10 @@ from kvlab.palette import themed
 MARKS = {
     "history": ("circle", "●", "mark"),
     "chunk": ("circle", "●", "mark"),
-    "cached": ("diamond", "◆", "mark"),
     "recompute": ("x", "×", "mark"),
     "hidden-future": ("dash", "–", "mark-future"),
     "wrongly-hidden": ("x", "×", "mark"),
+    "shared": ("square", "▣", "mark"),
 }
 """State of a cell, which is also its concept -> its mark, the same as text, the mark's concept."""
 

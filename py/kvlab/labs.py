@@ -4,7 +4,17 @@ from importlib import import_module
 
 from kvlab.session import Lab, Session
 
-LABS = ("mask", "blind", "stepper", "ladder", "storages", "window", "counts", "memory")
+LABS = (
+    "mask",
+    "blind",
+    "causality",
+    "stepper",
+    "ladder",
+    "storages",
+    "window",
+    "counts",
+    "memory",
+)
 """A lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
 
 

@@ -14,16 +14,17 @@ INFINITE_LEVEL = 1e3
 """Where an infinite error is drawn: that of a logit that is no number."""
 
 
-def error_axis(fig: figure, infinite: bool = False) -> None:
-    """Make the x axis one of errors, from exact zero to about 30, or to infinity."""
-    fig.x_range.start = ZERO_LEVEL / 30
-    fig.x_range.end = INFINITE_LEVEL * 30 if infinite else 30.0
+def error_axis(fig: figure, infinite: bool = False, name: str = "x") -> None:
+    """Make an axis, ``x`` or ``y``, one of errors, from exact zero to about 30, or to infinity."""
+    span, axis = getattr(fig, f"{name}_range"), getattr(fig, f"{name}axis")
+    span.start = ZERO_LEVEL / 30
+    span.end = INFINITE_LEVEL * 30 if infinite else 30.0
     ticks = [ZERO_LEVEL, *10.0 ** np.arange(-15, 1, 3), *([INFINITE_LEVEL] if infinite else [])]
-    fig.xaxis.ticker = FixedTicker(ticks=ticks)
+    axis.ticker = FixedTicker(ticks=ticks)
     messages: dict[float, str] = {ZERO_LEVEL: "axis.exact-zero"}
     if infinite:
         messages[INFINITE_LEVEL] = "ladder.no-number"
-    worded(fig.xaxis[0], major_label_overrides=messages)
+    worded(axis[0], major_label_overrides=messages)
 
 
 def place(error: float) -> float:

@@ -5,6 +5,15 @@ times read those variables.  The other places that name colours: ``cells.css`` (
 fallbacks for other pages), the notebook's figures, which are stored as they were drawn, on white,
 and the favicon.
 
+What the concepts of the figures mean, in every lab:
+
+- ``history``: a token, or its key and value, that lies before the call and may be read; ``chunk``:
+  one of the call itself; ``hidden-future``: one that mustn't be seen;
+- ``wrongly-hidden``: one that should be seen and isn't; ``wrongly-seen``: the other way round;
+- ``shared``: memory that more than one sequence points to;
+- ``recompute``, ``cached``: what a path without or with a cache computes, keeps, takes or misses;
+- ``difference``: how far two results are apart that need not be equal; ``error``: that should be.
+
 Blue, green and vermilion for the mask are told apart with any colour vision (Okabe and Ito 2008),
 as are ochre and purple for the times.  No meaning rests on colour alone: each has a mark as well.
 """
@@ -26,6 +35,8 @@ LIGHT = {
     "wrongly-seen": "#a0246e",
     "recompute": "#8a6a00",
     "cached": "#8c4a9e",
+    "shared": "#5d7410",
+    "difference": "#5652b3",
     "mark": "#ffffff",
     "mark-future": "#78828e",
 }
@@ -45,6 +56,8 @@ DARK = {
     "wrongly-seen": "#f08cc4",
     "recompute": "#d9b440",
     "cached": "#cf93dd",
+    "shared": "#a9c552",
+    "difference": "#a3a0f2",
     "mark": "#10141a",
     "mark-future": "#78828f",
 }

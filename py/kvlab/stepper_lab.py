@@ -5,20 +5,23 @@ Computes nothing itself: every row and number comes from ``kvproof.trace_calls``
 
 from collections.abc import Iterator
 
-from bokeh.models import ColumnDataSource
+from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
 
 from kvlab.cell_figure import CellFigure, text_marks
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
 from kvlab.formats import times_text
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
-from kvproof import LAB, Call, trace_calls
+from kvproof import REFERENCE, Call, trace_calls
 
 MAX_TOKENS = 12
+FIRST = ["1", "2", "4", "8"]
 CHUNKS = ["1", "2", "3", "5"]
-N_LAYERS = LAB.n_layers
+N_LAYERS = REFERENCE.n_layers
 STRIDE = MAX_TOKENS + 1
 """The layers stand side by side with a gap of one row between them."""
+MIDDLES = [STRIDE * layer + (MAX_TOKENS - 1) / 2 for layer in range(N_LAYERS)]
+LAYERS = ["axis.layer-1", "axis.layer-2"]
 
 
 class StepperLab(ControlledLab):
@@ -28,19 +31,21 @@ class StepperLab(ControlledLab):
         self._recomputed, self._cached, self._table = _Calls(), _Calls(), Table()
         controls = {
             "tokens": slider("stepper.tokens", range(1, MAX_TOKENS + 1), 6),
-            "chunk": radio(CHUNKS, "1"),
+            "first": radio(FIRST, "4"),
+            "chunk": radio(CHUNKS, "2"),
         }
         parts: dict[str, Part] = {
             "recomputed": self._recomputed,
             "cached": self._cached,
             "calls": self._table,
         }
-        super().__init__(controls, parts, text_marks(["chunk", "cached", "recompute"]))
+        super().__init__(controls, parts, text_marks(["chunk", "history", "recompute"]))
 
-    def show(self, tokens: int, chunk: str) -> Iterator[Text]:
+    def show(self, tokens: int, first: str, chunk: str) -> Iterator[Text]:
         """Draw all calls up to the last token read; sum up."""
         recomputed, cached = (
-            trace_calls(tokens, int(chunk), has_cache) for has_cache in (False, True)
+            trace_calls(tokens, int(chunk), has_cache, REFERENCE, int(first))
+            for has_cache in (False, True)
         )
         self._recomputed.show(recomputed)
         self._cached.show(cached)
@@ -61,6 +66,8 @@ class StepperLab(ControlledLab):
         n_rows, n_cached = rows(recomputed), rows(cached)
         total = {"rows": f"{n_rows:,}", "cached": f"{n_cached:,}"}
         yield Text("summary", "stepper.total", total | {"times": times_text(n_rows / n_cached)})
+        sizes = {"layers": str(N_LAYERS), "heads": str(REFERENCE.n_heads)}
+        yield Text("decoder", "stepper.decoder", sizes)
 
 
 def _call_texts(recomputed: Call, cached: Call) -> Iterator[Text]:
@@ -108,6 +115,7 @@ class _Calls(CellFigure):
         self.figure.xaxis.ticker.ticks = list(ticks)
         self.figure.xaxis.major_label_overrides = {x: str(slot) for x, slot in ticks.items()}
         self.figure.yaxis.ticker.ticks = list(range(1, MAX_TOKENS + 1))
+        self._name_layers()  # now, since `xaxis` above means every axis
         self._now = ColumnDataSource({"x": [], "y": []})
         frame = self.figure.rect(
             "x",
@@ -138,12 +146,23 @@ class _Calls(CellFigure):
             "slot": slot,
             "state": states,
         }
-        middles = [STRIDE * one + (MAX_TOKENS - 1) / 2 for one in range(N_LAYERS)]
-        self._now.data = {"x": middles, "y": [len(calls)] * N_LAYERS}
+        self._now.data = {"x": MIDDLES, "y": [len(calls)] * N_LAYERS}
+
+    def _name_layers(self) -> None:
+        names = LinearAxis(
+            ticker=FixedTicker(ticks=MIDDLES),
+            axis_line_color=None,
+            major_tick_line_color=None,
+            minor_tick_line_color=None,
+            major_label_text_font_size="13px",
+        )
+        worded(names, major_label_overrides=dict(zip(MIDDLES, LAYERS, strict=True)))
+        themed(names, major_label_text_color="text")
+        self.figure.add_layout(names, "above")
 
 
 def state(call: Call, layer: int, slot: int) -> str:
     """What a call does with a row: computes it first or again, or reads it."""
     if call.again[layer, slot]:
         return "recompute"
-    return "chunk" if call.computed[layer, slot] else "cached"
+    return "chunk" if call.computed[layer, slot] else "history"

@@ -10,7 +10,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource, Model, Range1d
 from bokeh.plotting import figure
 
-from kvlab.cell_figure import CellFigure
+from kvlab.cell_figure import MARKS, CellFigure
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import byte_text
@@ -28,7 +28,9 @@ ACROSS = 2 * BLOCK_SIZE
 """Places beside each other; more of them go into the next line."""
 STRIDE = ACROSS + 1
 """The branches stand side by side with a gap of one place between them."""
-SHARED_MARK = "▣"
+SHARED_MARK = MARKS["shared"][1]
+LIGHT, HEAVY = 1, 3
+"""Width of a block's outline, and of one that both branches point to."""
 LARGEST = 70_000
 """Bytes at the end of the axis: two static caches are the most."""
 
@@ -60,11 +62,21 @@ class StoragesLab(ControlledLab):
         held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
         counts = {"storage": storage, "held": str(held), "empty": str(empty)}
         yield Text("summary", "storages.places", counts)
+        if storage == "paged":
+            yield Text("summary", "storages.blocks", _blocks(chosen))
         if chosen.shared.any():
             shared = {"shared": str(int(chosen.shared[0].sum()))}
             yield Text("summary", "storages.shared", shared)
         yield Text("summary", "storages.bytes", {"bytes": byte_text(chosen.nbytes)})
         yield _error(chosen)
+
+
+def _blocks(report: StorageReport) -> dict[str, str]:
+    """How many there are in memory, where what is shared counts once."""
+    n_branches, n_places = report.shared.shape
+    shared = int(report.shared[0].sum())
+    places = n_branches * (n_places - shared) + shared
+    return {"blocks": str(places // BLOCK_SIZE), "size": str(BLOCK_SIZE)}
 
 
 def _error(report: StorageReport) -> Text:
@@ -84,14 +96,18 @@ class _Places(CellFigure):
             axis.visible = False
         self.figure.x_range.update(start=-0.7, end=len(BRANCHES) * STRIDE - 1.3)
         self.figure.y_range.update(start=CAPACITY // ACROSS - 0.4, end=-0.6)
-        frames = self.figure.rect("x", "y", 0.92, 0.92, source=self.cells, fill_color=None)
-        frames.glyph.line_width = "frame"
-        themed(frames.glyph, line_color="text")
+        self._blocks = ColumnDataSource({"x": [], "y": [], "branch": [], "width": []})
+        outlines = self.figure.rect(
+            "x", "y", BLOCK_SIZE - 0.02, 0.98, source=self._blocks, fill_color=None
+        )
+        outlines.glyph.line_width = "width"
+        themed(outlines.glyph, line_color="text")
+        self.outputs |= {"blocks": (self._blocks, "data")}
 
     def show(self, report: StorageReport) -> None:
-        """Draw the places of all branches."""
+        """Draw the places of all branches, and where they are in blocks, the blocks."""
         branch, index = np.indices(report.slots.shape)
-        held = np.where(report.shared, "history", "cached")
+        held = np.where(report.shared, "shared", "history")
         state = np.where(report.slots >= 0, held, "hidden-future")
         labels = [str(slot) if slot >= 0 else "–" for slot in report.slots.ravel().tolist()]
         shared = report.shared.ravel().tolist()
@@ -103,7 +119,13 @@ class _Places(CellFigure):
             "state": state.ravel().tolist(),
             "label": labels,
             "twin": [f"{n} {SHARED_MARK}" if s else n for n, s in zip(labels, shared, strict=True)],
-            "frame": [2 if one else 0 for one in shared],
+        }
+        starts = slice(0, None if report.storage == "paged" else 0, BLOCK_SIZE)
+        self._blocks.data = {
+            "x": [x + (BLOCK_SIZE - 1) / 2 for x in self.cells.data["x"][starts]],
+            "y": self.cells.data["y"][starts],
+            "branch": self.cells.data["branch"][starts],
+            "width": [HEAVY if one else LIGHT for one in shared[starts]],
         }
 
 

@@ -34,7 +34,7 @@ class WindowLab(ControlledLab):
     """What the kept keys have seen, what those fed again have, and how far they differ."""
 
     def __init__(self) -> None:
-        self._kept, self._refed, self._errors = _Field(), _Field(), _Errors()
+        self._kept, self._refed, self._errors = _Field(), _RefedField(), _Errors()
         controls = {
             "tokens": slider("window.tokens", range(8, 25, 2), 16),
             "extra": slider("window.extra", range(9), 0),
@@ -49,8 +49,9 @@ class WindowLab(ControlledLab):
         config = replace(REFERENCE, window=WINDOWS[window])
         refed = min(KEPT + extra, tokens)
         result = trim_or_refeed(tokens, KEPT, refed, config, dtype="float64")
-        self._kept.show(result.kept_seen, result.kept_seen, 0)
-        self._refed.show(result.kept_seen, result.refed_seen, tokens - refed)
+        self._kept.show(result.kept_seen, result.kept_seen)
+        self._refed.show(result.kept_seen, result.refed_seen)
+        self._refed.begin(tokens - refed)
         errors = dict(zip(ERRORS, _errors(result), strict=True))
         self._errors.show(list(errors.values()))
         for name, error in errors.items():
@@ -90,22 +91,18 @@ class _Field(CellFigure):
         super().__init__(aspect_ratio=2, mark_size=7)
         worded(self.figure.xaxis[0], axis_label="window.axis-token")
         worded(self.figure.yaxis[0], axis_label="window.axis-key")
-        self._fed = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._fed, line_color="text")
-        self.figure.add_layout(self._fed)
         self.figure.y_range.update(start=N_LAYERS * STRIDE - 1.4, end=-0.6)
         self.figure.yaxis.ticker.ticks = [
             layer * STRIDE + row for layer in range(N_LAYERS) for row in range(KEPT)
         ]
         self._labels = self.figure.yaxis[0]
         self.outputs |= {
-            "fed": (self._fed, "location"),
             "keys": (self._labels, "major_label_overrides"),
             **axis_outputs(self.figure, "x"),
         }
 
-    def show(self, wanted: BoolArray, seen: BoolArray, first_fed: int) -> None:
-        """Draw what is seen, and what should be and isn't; nothing before ``first_fed`` was fed."""
+    def show(self, wanted: BoolArray, seen: BoolArray) -> None:
+        """Draw what is seen, and what should be and isn't."""
         n_total = wanted.shape[2]
         layer, row, token = np.indices(wanted.shape)
         lost = np.where(wanted, "wrongly-hidden", "hidden-future")
@@ -115,10 +112,24 @@ class _Field(CellFigure):
             "key": [label(*key) for key in _keys(n_total) for _ in range(n_total)],
             "state": np.where(seen, "history", lost).ravel().tolist(),
         }
-        self._fed.location = first_fed - 0.5
         ticks = zip(self.figure.yaxis[0].ticker.ticks, _keys(n_total), strict=True)
         self._labels.major_label_overrides = {tick: label(*key) for tick, key in ticks}
         set_axis(self.figure.xaxis, self.figure.x_range, (-0.6, n_total - 0.4), range(n_total))
+
+
+class _RefedField(_Field):
+    """With a line where the tokens begin that are fed again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fed = Span(dimension="height", line_dash="dashed", line_width=1.5)
+        themed(self._fed, line_color="text")
+        self.figure.add_layout(self._fed)
+        self.outputs |= {"fed": (self._fed, "location")}
+
+    def begin(self, first_fed: int) -> None:
+        """Draw the line; nothing before ``first_fed`` was fed again."""
+        self._fed.location = first_fed - 0.5
 
 
 def _keys(n_total: int) -> list[tuple[int, int]]:
@@ -151,9 +162,8 @@ class _Errors:
         overrides: dict[float, str] = dict(enumerate(messages))
         worded(self.figure.yaxis[0], major_label_overrides=overrides)
         self._rows = ColumnDataSource()
-        points = self.figure.scatter("x", "row", source=self._rows, marker="x", size=10)
-        points.glyph.line_width = 3
-        themed(points.glyph, line_color="wrongly-hidden")
+        points = self.figure.scatter("x", "row", source=self._rows, marker="diamond", size=12)
+        themed(points.glyph, fill_color="difference", line_color="difference")
         self.outputs: dict[str, tuple[Model, str]] = {"rows": (self._rows, "data")}
 
     def show(self, errors: list[float]) -> None:

@@ -46,7 +46,11 @@ class Call:
 
 
 def trace_calls(
-    n_total: int = 12, chunk: int = 1, cached: bool = True, config: DecoderConfig = LAB
+    n_total: int = 12,
+    chunk: int = 1,
+    cached: bool = True,
+    config: DecoderConfig = LAB,
+    first: int | None = None,
 ) -> list[Call]:
     """Read a text in chunks of one size, the last may be short; note what each call touches.
 
@@ -55,6 +59,7 @@ def trace_calls(
         chunk: tokens that each call adds, at least 1.
         cached: with a cache; otherwise each call reads the whole text so far.
         config: the decoder.
+        first: tokens of the first call, the prefill, at least 1; None: as many as of the others.
 
     Raises:
         ValueError: a number is out of range.
@@ -68,12 +73,15 @@ def trace_calls(
     """
     if check_integer("chunk", chunk) < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
+    first = chunk if first is None else check_integer("first", first)
+    if first < 1:
+        raise ValueError(f"first must be at least 1, got {first}")
     text = example_text(config, n_total)
     watched, tally = watch(init_params(config), config)
     cache: KVCache = _Recorder.empty(new_cache(config).shape)
     calls: list[Call] = []
     start = 0
-    for size in in_chunks_of(chunk, n_total):
+    for size in [min(first, n_total), *in_chunks_of(chunk, n_total - first)]:
         tally.rows.clear()
         scores_before = tally.scores
         if cached:

@@ -141,14 +141,14 @@ def _masks() -> Section:
 
 
 def _future(changed: int = 12) -> Section:
-    """Another token at one position: how far the others' logits move, with a mask and without."""
+    """Another token at one position: how far the logits move, with a mask and without."""
     moved = kvproof.perturb_future(changed, N_TOKENS, REFERENCE)
     leaked = kvproof.perturb_future(changed, N_TOKENS, REFERENCE, mask=kvproof.open_mask)
     return {
         "changed": changed,
         "n_total": N_TOKENS,
         "earlier": float(moved[:changed].max()),
-        "later": float(moved[changed + 1 :].max()),
+        "later": float(moved[changed:].max()),
         "leaked": float(leaked[:changed].max()),
     }
 
@@ -396,26 +396,26 @@ def _padding(results: dict[str, Any]) -> Section:
     }
 
 
-def _window(kept: int = 4) -> Section:
-    """The last slots of a cache, beside the same tokens fed again."""
-    trimmed = kvproof.trim_or_refeed(N_TOKENS, kept)
-    windowed = replace(LAB, window=kept)
-    reach = (LAB.n_layers - 1) * (kept - 1)
-    enough = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach, windowed)
-    too_few = kvproof.trim_or_refeed(N_TOKENS, kept, kept + reach - 1, windowed)
+def _window(n_total: int = 16, kept: int = 4, window: int = 4) -> Section:
+    """The last slots of a cache, beside the same tokens fed again: the window lab's default."""
+    trimmed = kvproof.trim_or_refeed(n_total, kept, kept, REFERENCE)
+    windowed = replace(REFERENCE, window=window)
+    reach = (REFERENCE.n_layers - 1) * (window - 1)
+    enough = kvproof.trim_or_refeed(n_total, kept, kept + reach, windowed)
+    too_few = kvproof.trim_or_refeed(n_total, kept, kept + reach - 1, windowed)
     ring = replace(REFERENCE, window=32, n_sinks=4)
     rolled = kvproof.count_costs(ring, 256, 16)
     assert rolled.rolling
     return {
-        "n_total": N_TOKENS,
+        "n_total": n_total,
         "kept": kept,
+        "window": window,
         "first_layer": float(trimmed.key_errors[0]),
         "second_layer": float(trimmed.key_errors[1]),
         "next_output": trimmed.next_error,
         "reach": reach,
-        "refed": kept + reach,
-        "enough": float(enough.key_errors.max()),
-        "too_few": float(too_few.key_errors.max()),
+        "enough": float(enough.key_errors[1]),
+        "too_few": float(too_few.key_errors[1]),
         "ring_window": ring.window,
         "ring_sinks": ring.n_sinks,
         "rolling_bytes": rolled.rolling.kv_bytes,

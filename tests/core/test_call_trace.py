@@ -51,6 +51,27 @@ def test_without_one_a_call_computes_all_rows_so_far(
         assert not call.read.any()
 
 
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(
+    ("n_total", "first", "sizes"),
+    [(6, 4, [4, 2]), (9, 4, [4, 2, 2, 1]), (4, 4, [4]), (3, 4, [3]), (3, 1, [1, 2])],
+)
+def test_the_first_call_may_have_a_size_of_its_own(
+    n_total: int, first: int, sizes: list[int], cached: bool
+) -> None:
+    calls = trace_calls(n_total, 2, cached, REFERENCE, first)
+    assert [call.n_new for call in calls] == sizes
+    assert [call.n_past for call in calls] == [sum(sizes[:i]) for i in range(len(sizes))]
+    assert [call.computed.sum() / 2 for call in calls] == [
+        size if cached else call.n_past + size for call, size in zip(calls, sizes, strict=True)
+    ]
+
+
+def test_a_first_call_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="first must be at least 1, got 0"):
+        trace_calls(4, 2, first=0)
+
+
 @pytest.mark.parametrize("config", [LAB, REFERENCE, DEEP])
 def test_token_by_token_the_sums_are_those_of_the_formulas(config: DecoderConfig) -> None:
     costs = count_costs(config, prefix=0, steps=24)

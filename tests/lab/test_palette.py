@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from bokeh.models import Range1d, Span
 
+from kvlab.cell_figure import MARKS
 from kvlab.controls import STYLE
 from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS
 from kvlab.palette import DARK, LIGHT, note, themed
@@ -65,10 +66,16 @@ def test_the_cells_that_matter_stand_out_from_the_page(theme: dict[str, str], st
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-@pytest.mark.parametrize("path", ["recompute", "cached", "muted"])
-def test_the_marks_of_the_times_stand_out_from_the_page(theme: dict[str, str], path: str) -> None:
+@pytest.mark.parametrize("path", ["recompute", "cached", "difference", "wrongly-seen", "muted"])
+def test_marks_on_the_page_stand_out_from_it(theme: dict[str, str], path: str) -> None:
     assert contrast(theme[path], theme["surface"]) >= 3
     assert contrast(theme[path], theme["bg"]) >= 3
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+@pytest.mark.parametrize("state", MARKS)
+def test_a_mark_stands_out_from_its_cell_in_every_lab(theme: dict[str, str], state: str) -> None:
+    assert contrast(theme[MARKS[state][2]], theme[state]) >= 3
 
 
 def hue(colour: str) -> float:
@@ -78,11 +85,11 @@ def hue(colour: str) -> float:
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-def test_a_concept_of_the_times_does_not_look_like_one_of_the_mask(theme: dict[str, str]) -> None:
-    hues = {
-        name: hue(theme[name])
-        for name in ("history", "chunk", "wrongly-hidden", "recompute", "cached")
-    }
+def test_no_concept_looks_like_another(theme: dict[str, str]) -> None:
+    """The hidden future is grey, and an error in the text's red isn't drawn beside the others."""
+    names = ["history", "chunk", "wrongly-hidden", "wrongly-seen"]
+    names += ["recompute", "cached", "shared", "difference"]
+    hues = {name: hue(theme[name]) for name in names}
     for one, other in combinations(hues, 2):
         distance = abs(hues[one] - hues[other])
         assert min(distance, 360 - distance) > 20, (one, other)

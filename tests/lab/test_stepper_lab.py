@@ -1,25 +1,34 @@
 """The stepper: the cells are the rows that a call touches, known from the chunks alone."""
 
+from typing import Any
+
 import pytest
 from tests.lab.lab_states import all_states, move, sentences, value
 
 from kvlab.session import Session
-from kvlab.stepper_lab import CHUNKS, MAX_TOKENS, STRIDE, StepperLab
-from kvproof import Call, trace_calls
+from kvlab.stepper_lab import CHUNKS, FIRST, LAYERS, MAX_TOKENS, MIDDLES, STRIDE, StepperLab
+from kvproof import REFERENCE, Call, trace_calls
+from kvsite.numbers import N_NEW, N_PAST
 
 Cell = tuple[int, int, int]
 """Call, layer, slot."""
 
 
-def calls(tokens: int, chunk: int) -> list[tuple[int, int]]:
-    """(first, end) of each call."""
-    return [(start, min(start + chunk, tokens)) for start in range(0, tokens, chunk)]
+def calls(tokens: int, first: int, chunk: int) -> list[tuple[int, int]]:
+    """(start, end) of each call."""
+    starts = [0, *range(first, tokens, chunk)]
+    return list(zip(starts, [*starts[1:], tokens], strict=True))
 
 
-def expected(tokens: int, chunk: int, earlier: str) -> dict[Cell, str]:
+def calls_of(values: dict[str, int]) -> list[tuple[int, int]]:
+    """The same for a state's controls."""
+    return calls(values["tokens"], int(FIRST[values["first"]]), int(CHUNKS[values["chunk"]]))
+
+
+def expected(cuts: list[tuple[int, int]], earlier: str) -> dict[Cell, str]:
     return {
-        (number, layer, slot): "chunk" if slot >= first else earlier
-        for number, (first, end) in enumerate(calls(tokens, chunk), start=1)
+        (number, layer, slot): "chunk" if slot >= start else earlier
+        for number, (start, end) in enumerate(cuts, start=1)
         for layer in (1, 2)
         for slot in range(end)
     }
@@ -31,29 +40,52 @@ def drawn(state: dict[str, list[int]]) -> dict[Cell, str]:
 
 
 def test_the_cells_are_what_the_chunks_say() -> None:
-    assert len(all_states("stepper")) == MAX_TOKENS * len(CHUNKS)
+    assert len(all_states("stepper")) == MAX_TOKENS * len(FIRST) * len(CHUNKS)
     for values, state in all_states("stepper"):
-        tokens, chunk = values["tokens"], int(CHUNKS[values["chunk"]])
-        assert drawn(state["recomputed.cells"]) == expected(tokens, chunk, "recompute")
-        assert drawn(state["cached.cells"]) == expected(tokens, chunk, "cached")
+        cuts = calls_of(values)
+        assert drawn(state["recomputed.cells"]) == expected(cuts, "recompute")
+        assert drawn(state["cached.cells"]) == expected(cuts, "history")
         for path in ("recomputed", "cached"):
             cells = state[f"{path}.cells"]
             places = zip(cells["layer"], cells["slot"], strict=True)
             assert cells["x"] == [(layer - 1) * STRIDE + slot for layer, slot in places]
-            assert set(state[f"{path}.now"]["y"]) == {len(calls(tokens, chunk))}
+            assert set(state[f"{path}.now"]["y"]) == {len(cuts)}
+
+
+def test_it_starts_with_the_worked_example_of_the_article() -> None:
+    """Four tokens in one call, then two, in the article's decoder."""
+    state = move(Session(StepperLab))
+    assert state["calls.rows"]["tokens"] == [N_PAST, N_NEW] == [4, 2]
+    sizes = {"layers": str(REFERENCE.n_layers), "heads": str(REFERENCE.n_heads)}
+    assert sentences(state, "decoder") == [("stepper.decoder", sizes)]
+
+
+def test_each_layer_has_its_name_above_its_rows() -> None:
+    lab = StepperLab()
+    for name in ("recomputed", "cached"):
+        [axis] = lab.roots[name].above
+        assert axis.ticker.ticks == MIDDLES
+        assert axis.tags[0]["worded"]["major_label_overrides"] == dict(
+            zip(MIDDLES, LAYERS, strict=True)
+        )
+        cells = move(Session(StepperLab), tokens=MAX_TOKENS)[f"{name}.cells"]
+        for layer, middle in enumerate(MIDDLES, start=1):
+            x = [x for x, of in zip(cells["x"], cells["layer"], strict=True) if of == layer]
+            assert (min(x) + max(x)) / 2 == middle
 
 
 def test_the_read_outs_are_sums_of_what_is_drawn() -> None:
     for values, state in all_states("stepper"):
-        cuts = calls(values["tokens"], int(CHUNKS[values["chunk"]]))
+        cuts, heads = calls_of(values), REFERENCE.n_heads
         again = 2 * sum(first for first, _ in cuts)
         computed = 2 * sum(end for _, end in cuts)
         assert value(state, "recomputed-rows") == str(computed)
         assert value(state, "recomputed-again") == str(again)
-        assert value(state, "recomputed-scores") == str(2 * sum(end**2 for _, end in cuts))
+        scores = 2 * heads * sum(end**2 for _, end in cuts)
+        assert value(state, "recomputed-scores") == str(scores)
         assert value(state, "cached-rows") == str(2 * values["tokens"])
         assert value(state, "cached-again") == "0"
-        scores = 2 * sum((end - first) * end for first, end in cuts)
+        scores = 2 * heads * sum((end - first) * end for first, end in cuts)
         assert value(state, "cached-scores") == str(scores)
         table = state["calls.rows"]
         assert sum(table["recomputed"]) == computed
@@ -63,7 +95,7 @@ def test_the_read_outs_are_sums_of_what_is_drawn() -> None:
 
 
 def test_the_first_call_is_the_same_both_ways() -> None:
-    state = move(Session(StepperLab), tokens=5, chunk=CHUNKS.index("5"))
+    state = move(Session(StepperLab), tokens=5, first=FIRST.index("8"))
     assert drawn(state["recomputed.cells"]) == drawn(state["cached.cells"])
     said = dict(sentences(state, "summary"))
     assert said["stepper.call-many"] == {"first": "0", "last": "4"}
@@ -72,7 +104,8 @@ def test_the_first_call_is_the_same_both_ways() -> None:
 
 
 def test_the_sentence_counts_one_layer() -> None:
-    said = dict(sentences(move(Session(StepperLab), tokens=8, chunk=0), "summary"))
+    one_by_one = move(Session(StepperLab), tokens=8, first=0, chunk=0)
+    said = dict(sentences(one_by_one, "summary"))
     assert said["stepper.call-one"] == {"token": "7"}
     assert said["stepper.later-call"] == {"again": "7", "read": "7", "written": "1"}
 
@@ -80,16 +113,17 @@ def test_the_sentence_counts_one_layer() -> None:
 def test_a_cache_that_forgets_to_be_one_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: without a cache on both sides, both sides show the triangle."""
 
-    def never_cached(tokens: int, chunk: int, _: bool) -> list[Call]:
-        return trace_calls(tokens, chunk, cached=False)
+    def never_cached(tokens: int, chunk: int, _: bool, *rest: Any) -> list[Call]:
+        return trace_calls(tokens, chunk, False, *rest)
 
     monkeypatch.setattr("kvlab.stepper_lab.trace_calls", never_cached)
-    state = move(Session(StepperLab), tokens=8)
+    state = move(Session(StepperLab), tokens=8, first=0, chunk=0)
     assert state["cached.cells"]["state"].count("recompute") == 2 * sum(range(8))
 
 
 @pytest.mark.parametrize(
-    ("values", "error"), [({"tokens": 0}, ValueError), ({"chunk": 4}, IndexError)]
+    ("values", "error"),
+    [({"tokens": 0}, ValueError), ({"first": 4}, IndexError), ({"chunk": 4}, IndexError)],
 )
 def test_what_no_control_can_send_is_an_error(
     values: dict[str, int], error: type[Exception]

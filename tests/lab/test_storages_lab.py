@@ -7,8 +7,17 @@ from tests.lab.lab_states import all_states, move, sentences
 
 from kvlab.log_axis import ZERO_LEVEL
 from kvlab.session import Session
-from kvlab.storages_lab import ACROSS, LARGEST, SHARED_MARK, STORAGES, STRIDE, StoragesLab
+from kvlab.storages_lab import (
+    ACROSS,
+    HEAVY,
+    LARGEST,
+    SHARED_MARK,
+    STORAGES,
+    STRIDE,
+    StoragesLab,
+)
 from kvproof import compare_storages
+from kvproof.storage_report import BLOCK_SIZE
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
@@ -44,16 +53,37 @@ def test_each_place_is_drawn_once_and_inside() -> None:
 
 
 @pytest.mark.parametrize(("prefix", "shared"), [(3, 0), (4, 4), (9, 8), (24, 24)])
-def test_whole_blocks_of_the_prefix_are_framed_and_marked(prefix: int, shared: int) -> None:
+def test_whole_blocks_of_the_prefix_are_outlined_and_marked(prefix: int, shared: int) -> None:
     paged = STORAGES.index("paged")
     state = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=1)
     cells = state["places.cells"]
-    assert cells["frame"].count(2) == 2 * shared == cells["state"].count("history")
+    assert cells["state"].count("shared") == 2 * shared
+    blocks = state["places.blocks"]
+    assert blocks["width"].count(HEAVY) == 2 * shared // BLOCK_SIZE
+    for x, y, width in zip(blocks["x"], blocks["y"], blocks["width"], strict=True):
+        inside = [
+            state
+            for state, *place in zip(cells["state"], cells["x"], cells["y"], strict=True)
+            if place[1] == y and abs(place[0] - x) < BLOCK_SIZE / 2
+        ]
+        assert len(inside) == BLOCK_SIZE
+        assert (inside == ["shared"] * BLOCK_SIZE) == (width == HEAVY)
     assert sum(SHARED_MARK in twin for twin in cells["twin"]) == 2 * shared
     said = dict(sentences(state, "summary"))
     assert said.get("storages.shared") == ({"shared": str(shared)} if shared else None)
+    in_memory = len(blocks["x"]) - shared // BLOCK_SIZE
+    assert said["storages.blocks"] == {"blocks": str(in_memory), "size": "4"}
     alone = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=0)
-    assert alone["places.cells"]["frame"].count(2) == 0
+    assert alone["places.blocks"]["width"].count(HEAVY) == 0
+    assert "shared" not in alone["places.cells"]["state"]
+
+
+def test_only_pages_have_blocks() -> None:
+    for values, state in all_states("storages"):
+        is_paged = STORAGES[values["storage"]] == "paged"
+        assert bool(state["places.blocks"]["x"]) == is_paged
+        places = len(state["places.cells"]["x"])
+        assert len(state["places.blocks"]["x"]) * BLOCK_SIZE == (places if is_paged else 0)
 
 
 def test_the_ring_holds_the_last_eight_in_their_places() -> None:
@@ -70,7 +100,7 @@ def test_int8_alone_is_far_off_its_floor() -> None:
 
 
 def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: frames come from the pool's counts."""
+    """The control: outlines come from the pool's counts."""
     monkeypatch.setattr("kvproof.cache.paged.PagedCache.fork", lambda cache: cache)
     with pytest.raises(ValueError, match="stale"):
         move(Session(StoragesLab), prefix=10, branches=1)

@@ -39,10 +39,11 @@ def test_the_cells_are_what_the_definitions_say() -> None:
             assert cells["state"] == expected
             assert cells["x"] == list(range(tokens)) * 2 * KEPT
             assert sorted(set(cells["y"])) == [0, 1, 2, 3, STRIDE, 6, 7, 8]
-            assert state[f"{name}.fed"] == first - 0.5
             labels = [f"{layer}: {n}" for layer in (1, 2) for n in range(tokens - KEPT, tokens)]
             assert list(state[f"{name}.keys"].values()) == labels
             assert list(dict.fromkeys(cells["key"])) == labels
+        assert state["refed.fed"] == tokens - refed - 0.5
+        assert "kept.fed" not in state, "nothing is fed again there"
 
 
 @pytest.mark.parametrize("window", [0, 1])

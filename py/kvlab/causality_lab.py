@@ -1,0 +1,138 @@
+"""Causality: one token of a text is replaced; which outputs move, with the mask and without?
+
+Computes nothing itself: every number comes from ``kvproof.perturb_future``.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from bokeh.models import (
+    CategoricalColorMapper,
+    CategoricalMarkerMapper,
+    ColumnDataSource,
+    Model,
+    Span,
+)
+from numpy.typing import NDArray
+
+from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.figures import empty_figure
+from kvlab.log_axis import ZERO_LEVEL, error_axis, place
+from kvlab.mask_texts import number
+from kvlab.palette import themed
+from kvlab.words import Text, plain, worded
+from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
+from kvproof.masks import Mask
+
+N_TOTAL = 24
+MASKS: dict[str, Mask] = {"causality.causal": offset_mask, "causality.open": open_mask}
+"""Message -> which keys each query sees."""
+MARKS = {
+    "hidden-future": ("dash", "–", "mark-future"),
+    "difference": ("circle", "●", "difference"),
+    "wrongly-seen": ("triangle", "▲", "wrongly-seen"),
+}
+"""State of an output -> its mark, the same as text, the mark's concept."""
+
+
+class CausalityLab(ControlledLab):
+    """How far each output moves when one token is another (see ``kvlab.session.Lab``)."""
+
+    def __init__(self) -> None:
+        self._moves = _Moves()
+        controls = {
+            "changed": slider("causality.changed", range(N_TOTAL), 12),
+            "mask": radio(list(MASKS), "causality.causal", list(MASKS)),
+        }
+        parts: dict[str, Part] = {"moves": self._moves}
+        super().__init__(controls, parts, {state: mark for state, (_, mark, _) in MARKS.items()})
+
+    def show(self, changed: int, mask: str) -> Iterator[Text]:
+        """Draw how far the outputs move, and say what that means for a cache."""
+        moves = perturb_future(changed, N_TOTAL, REFERENCE, mask=MASKS[mask])
+        self._moves.show(moves, changed)
+        earlier, later = moves[:changed], moves[changed:]
+        yield _largest("earlier", earlier)
+        yield _largest("later", later)
+        case = {"changed": str(changed), "total": str(N_TOTAL)}
+        yield Text("summary", "causality.case", case)
+        yield _before(earlier)
+        yield Text("summary", "causality.later-moves", {"move": number(float(later.max()))})
+
+
+def _largest(key: str, moves: NDArray[np.float64]) -> Text:
+    if len(moves) == 0:
+        return Text(key, "causality.no-output")
+    largest = float(moves.max())
+    if largest == 0:
+        return Text(key, "number.exact-zero", {}, repr(largest))
+    return plain(key, number(largest), repr(largest))
+
+
+def _before(moves: NDArray[np.float64]) -> Text:
+    """What the outputs before the replaced token do."""
+    moved = int((moves > 0).sum())
+    if len(moves) == 0:
+        return Text("summary", "causality.none-before")
+    if moved == 0:
+        return Text("summary", "causality.stays")
+    args = {"moved": str(moved), "all": str(len(moves)), "move": number(float(moves.max()))}
+    return Text("summary", "causality.leaks", args)
+
+
+class _Moves:
+    """A mark for each position's output, on a log axis; a line where outputs may move."""
+
+    def __init__(self) -> None:
+        self.figure = empty_figure(aspect_ratio=2.6, min_border_top=10, y_axis_type="log")
+        self.figure.xgrid.visible = False
+        error_axis(self.figure, name="y")
+        worded(self.figure.yaxis[0], axis_label="causality.axis-move")
+        worded(self.figure.xaxis[0], axis_label="causality.axis-position")
+        self.figure.x_range.update(start=-0.7, end=N_TOTAL - 0.3)
+        self.figure.xaxis.ticker.ticks = list(range(0, N_TOTAL, 2))
+        self._points = ColumnDataSource({"x": [], "y": [], "state": []})
+        self._draw_points()
+        self._changed = Span(dimension="height", line_dash="dashed", line_width=1.5)
+        themed(self._changed, line_color="text")
+        self.figure.add_layout(self._changed)
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "points": (self._points, "data"),
+            "line": (self._changed, "location"),
+        }
+
+    def _draw_points(self) -> None:
+        states = list(MARKS)
+        ink = CategoricalColorMapper(factors=states, palette=["black"])
+        themed(ink, palette=[concept for _, _, concept in MARKS.values()])
+        shape = CategoricalMarkerMapper(
+            factors=states, markers=[marker for marker, _, _ in MARKS.values()]
+        )
+        colour = {"field": "state", "transform": ink}
+        self.figure.segment(
+            "x", ZERO_LEVEL, "x", "y", source=self._points, line_width=2, line_color=colour
+        )
+        self.figure.scatter(
+            "x",
+            "y",
+            source=self._points,
+            size=11,
+            marker={"field": "state", "transform": shape},
+            line_color=colour,
+            fill_color=colour,
+            line_width=2,
+        )
+
+    def show(self, moves: NDArray[np.float64], changed: int) -> None:
+        """Draw all positions; ``changed`` is that of the replaced token."""
+        position = np.arange(len(moves))
+        earlier = np.where(moves > 0, "wrongly-seen", "hidden-future")
+        values = moves.tolist()
+        self._points.data = {
+            "x": position.tolist(),
+            "y": [place(move) for move in values],
+            "move": values,
+            "text": ["0" if move == 0 else number(move) for move in values],
+            "state": np.where(position < changed, earlier, "difference").tolist(),
+        }
+        self._changed.location = changed - 0.5
