@@ -71,9 +71,9 @@ class CellRunner:
         output.send()
         return result
 
-    def answer_own(self, values_json: str) -> str:
-        """What the mask or decoder that was shown last does in a call (see ``kvlab.own``)."""
-        answer: str = self._own.answer(values_json)
+    def answer_own(self, values_json: str, lab: str) -> str:
+        """What the mask or decoder that was shown last does in a lab (see ``kvlab.own``)."""
+        answer: str = self._own.answer(values_json, lab)
         return answer
 
     async def _evaluate(self, source: str, filename: str) -> object:

@@ -33,13 +33,16 @@ class Own:
         self._is_mask = not hasattr(thing, "step")
         self.report: Report = check(Masked(thing) if self._is_mask else thing)
 
-    def answer(self, values_json: str) -> str:
+    def answer(self, values_json: str, lab: str = "mask") -> str:
         """What it does in a call, as JSON; ``error`` says why where it can't be told.
 
         Args:
+            lab: the one that draws it; there is only one so far.
             values_json: the mask lab's ``n_past``, ``n_new``, and ``dtype`` (0: float32, 1:
                 float64; a decoder has its own).
         """
+        if lab != "mask":
+            raise ValueError(f"the lab {lab!r} draws nothing of a visitor's")
         values = json.loads(values_json)
         n_past, n_new = values["n_past"], values["n_new"]
         try:

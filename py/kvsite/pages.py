@@ -25,7 +25,7 @@ from kvsite.notices import shipped
 from kvsite.numbers import FILTERS, numbers
 from kvsite.paths import PY
 from kvsite.policy import CONTENT_SECURITY_POLICY
-from kvsite.prose import inline, to_html
+from kvsite.prose import inline, table_of_contents, to_html
 from kvsite.specimens import specimen_kinds
 from kvsite.timing import (
     RESULTS,
@@ -86,6 +86,7 @@ class Pages:
             path,
             **front,
             content=Markup(content),
+            contents=table_of_contents(content),
             initial=labs["mask"]["initial"],
             config=self._assets.config(),
             messages=words_of(self._language),
@@ -148,6 +149,7 @@ class Pages:
         page = self._templates.get_template("page.html.j2").render(
             {
                 "config": None,
+                "contents": None,
                 "inline_style": None,
                 "base": None,
                 "wide": False,

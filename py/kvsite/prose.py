@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -25,6 +26,26 @@ def to_html(markdown: str) -> tuple[dict[str, str], str]:
     front = dict(line.split(": ", 1) for line in matter.content.splitlines())
     html = parser.render(markdown).replace("<pre>", '<pre tabindex="0">')  # it may scroll
     return front, html
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the table of contents."""
+
+    anchor: str
+    title: Markup
+    is_lab: bool
+
+
+def table_of_contents(html: str) -> list[Entry]:
+    """Sections and labs of a page, in order; a lab's title has the ID ``LAB-title``."""
+    headings = re.findall(r'<h[23]\b[^>]* id="([\w-]+)"[^>]*>(.*?)</h[23]>', html)
+    sections = re.findall(r'<h2\b[^>]* id="([\w-]+)"', html)
+    return [
+        Entry(re.sub(r"-title$", "-lab", anchor), Markup(title), anchor not in sections)
+        for anchor, title in headings
+        if anchor in sections or anchor.endswith("-title")
+    ]
 
 
 def inline(text: str) -> Markup:

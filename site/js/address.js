@@ -5,6 +5,7 @@
 // A control is named with its lab, some by short names; what stands at its default isn't named. Code
 // comes after the section, packed, and only in a link that was copied.
 
+import { button, element } from "./cell-element.js";
 import { MAX_PACKED, pack, unpack } from "./packed.js";
 import { say } from "./words.js";
 
@@ -20,6 +21,8 @@ const SETTLED_MS = 500;
  * @property {() => Map<string, string>} edited name of each cell that was edited -> its text
  * @property {(name: string, text: string) => number | undefined} load the cell's number, if there is
  *   one of that name; runs nothing
+ *
+ * @typedef {{url: URL, codeLeftOut: number}} Link with the length of code that is too long for it
  */
 
 export class Address {
@@ -27,7 +30,12 @@ export class Address {
   #controls = new Map();
   /** What is asked of labs that aren't shown yet. */
   #wanted = new URLSearchParams(location.search);
-  #notice = /** @type {HTMLElement} */ (document.getElementById("link-notice"));
+  #notice = new Notice(/** @type {HTMLElement} */ (document.getElementById("link-notice")));
+  /** Code that the address holds: name of its cell -> its text. @type {Map<string, string>} */
+  #brought = new Map();
+  /** Of the cells that were edited, as a link holds it. */
+  #code = "";
+  #packing = Promise.resolve();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #settling;
   #search = location.search;
@@ -52,7 +60,7 @@ export class Address {
         this.#show(name);
       } else if (name.startsWith(`${lab}.`)) {
         this.#wanted.delete(name);
-        this.#tell(say("link.unknown", { name }));
+        this.#notice.add(say("link.unknown", { name }));
       }
     }
     this.#write("replaceState");
@@ -65,43 +73,89 @@ export class Address {
   }
 
   /**
-   * Puts code that the address brings into its cells, and shows the section that it names.
+   * Puts code that the address brings into its cells, now and when another link is opened here.
    *
    * @param {Cells} cells
    */
-  async loadCode(cells) {
-    const [section, ...codes] = location.hash.slice(1).split("~");
-    for (const code of codes) {
-      const [name, packed = ""] = code.split("=");
-      this.#tell(await loaded(cells, name, packed));
+  async followCode(cells) {
+    addEventListener("hashchange", () => this.#loadCode(cells));
+    await this.#loadCode(cells);
+  }
+
+  /**
+   * A cell's text has changed: if the address brought another, that must no longer stand there.
+   *
+   * @param {Cells} cells
+   */
+  edited(cells) {
+    const edited = cells.edited();
+    this.#packing = this.#packing.then(async () => {
+      this.#code = await packed(edited);
+    });
+    if ([...this.#brought].some(([name, text]) => edited.get(name) !== text)) {
+      this.#brought.clear();
+      const [section] = hashParts();
+      const hash = section && `#${section}`;
+      history.replaceState(null, "", location.pathname + location.search + hash);
     }
-    if (codes.length > 0) {
-      document.getElementById(section)?.scrollIntoView();
+  }
+
+  /** @param {Cells} cells */
+  async #loadCode(cells) {
+    const [section, ...codes] = hashParts();
+    if (codes.length === 0) {
+      return;
+    }
+    this.#brought.clear();
+    this.#notice.clear();
+    for (const code of codes) {
+      const [name, text = ""] = code.split("=");
+      this.#notice.add(await this.#loaded(cells, name, text));
+    }
+    document.getElementById(section)?.scrollIntoView();
+  }
+
+  /**
+   * @param {Cells} cells
+   * @param {string} name
+   * @param {string} code
+   * @returns {Promise<string>} what to say of it
+   */
+  async #loaded(cells, name, code) {
+    try {
+      const text = await unpack(code);
+      const number = cells.load(name, text);
+      if (number === undefined) {
+        return say("link.unknown", { name });
+      }
+      this.#brought.set(name, text);
+      return say("link.code", { number });
+    } catch {
+      return say("link.code-broken");
     }
   }
 
   /**
-   * A link to all that is shown, with the cells that were edited.
+   * A link to all that is shown and to the section that is read, with the cells that were edited.
    *
-   * @param {Cells} cells
-   * @returns {Promise<string>} without the code, after a notice, if that is too long
+   * @returns {Promise<Link>}
    */
-  async link(cells) {
+  async link() {
+    await this.#packing;
+    return this.linkNow();
+  }
+
+  /**
+   * The same at once; what was typed in the last few milliseconds may be missing.
+   *
+   * @returns {Link}
+   */
+  linkNow() {
     this.#write("replaceState");
-    const [section] = location.hash.slice(1).split("~");
-    const codes = [];
-    for (const [name, text] of cells.edited()) {
-      codes.push(`~${name}=${await pack(text)}`);
-    }
-    const { length } = codes.join("");
-    const fits = length <= MAX_PACKED;
-    if (!fits) {
-      this.#tell(say("link.code-too-long", { size: length, limit: MAX_PACKED }));
-    }
-    const hash = `${section}${fits ? codes.join("") : ""}`;
-    const link = new URL(location.href);
-    link.hash = hash;
-    return link.href;
+    const fits = this.#code.length <= MAX_PACKED;
+    const url = new URL(location.href);
+    url.hash = sectionRead() + (fits ? this.#code : "");
+    return { url, codeLeftOut: fits ? 0 : this.#code.length };
   }
 
   /** After Back or Forward, unless that only led to another section. */
@@ -111,6 +165,7 @@ export class Address {
     }
     this.#search = location.search;
     this.#wanted = new URLSearchParams(location.search);
+    this.#notice.clear();
     for (const [name, control] of this.#controls) {
       if (this.#wanted.has(name)) {
         this.#show(name);
@@ -127,7 +182,9 @@ export class Address {
     const shown = this.#controls.get(name)?.show(asked);
     this.#wanted.delete(name);
     if (shown !== asked) {
-      this.#tell(say("link.clamped", { asked: `${name}=${asked}`, shown: `${name}=${shown}` }));
+      this.#notice.add(
+        say("link.clamped", { asked: `${name}=${asked}`, shown: `${name}=${shown}` }),
+      );
     }
   }
 
@@ -146,27 +203,57 @@ export class Address {
       this.#search = search;
     }
   }
+}
+
+/** What a link asked for and isn't there: lines that can be closed. */
+class Notice {
+  #element;
+  #close = button("×", () => this.#closed(), { ariaLabel: say("link.close") });
+
+  /** @param {HTMLElement} element */
+  constructor(element) {
+    this.#element = element;
+  }
 
   /** @param {string} text */
-  #tell(text) {
-    const line = document.createElement("p");
-    line.textContent = text;
-    this.#notice.append(line);
-    this.#notice.hidden = false;
+  add(text) {
+    this.#element.append(element("p", {}, [text]), this.#close);
+    this.#element.hidden = false;
+  }
+
+  clear() {
+    this.#element.replaceChildren();
+    this.#element.hidden = true;
+  }
+
+  #closed() {
+    document.getElementById("copy-link")?.focus(); // or the button would take the focus with it
+    this.clear();
   }
 }
 
-/**
- * @param {Cells} cells
- * @param {string} name
- * @param {string} packed
- * @returns {Promise<string>} what to say of it
- */
-async function loaded(cells, name, packed) {
-  try {
-    const number = cells.load(name, await unpack(packed));
-    return number === undefined ? say("link.unknown", { name }) : say("link.code", { number });
-  } catch {
-    return say("link.code-broken");
+/** @param {Map<string, string>} texts by the names of their cells */
+async function packed(texts) {
+  let code = "";
+  for (const [name, text] of texts) {
+    code += `~${name}=${await pack(text)}`;
   }
+  return code;
+}
+
+/** The section and the codes that the address names; mail programs escape the sign between them. */
+function hashParts() {
+  return location.hash.slice(1).replaceAll(/%7e/gi, "~").split("~");
+}
+
+/** ID of the last lab or heading above the middle of the window; at the top, what the address names. */
+function sectionRead() {
+  if (scrollY < innerHeight / 2) {
+    return hashParts()[0];
+  }
+  const headings = [...document.querySelectorAll("main :is(h2, h3)[id]")];
+  const above = headings.findLast(
+    (heading) => heading.getBoundingClientRect().top < innerHeight / 2,
+  );
+  return (above?.closest("[data-lab]") ?? above)?.id ?? "";
 }

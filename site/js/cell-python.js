@@ -10,7 +10,7 @@ import { PythonWorker } from "./python-worker.js";
  * @typedef {{type: "output", id: number, kind: OutputKind, text: string}} OutputMessage
  * @typedef {{type: "done", id: number, value?: string, report?: string,
  *   own?: import("./own.js").Kind, error?: string}} DoneMessage
- * @typedef {{type: "own", values: import("./lab-python.js").Values, answer: string}} OwnMessage
+ * @typedef {{type: "own"} & import("./own.js").Answer} OwnMessage
  * @typedef {{type: "crashed", id: number, message: string}} CrashedMessage
  * @typedef {ProgressMessage | ReadyMessage | FailedMessage | OutputMessage | DoneMessage
  *   | CrashedMessage | OwnMessage} Message
@@ -25,8 +25,12 @@ export class CellPython extends PythonWorker {
     this.post({ type: "run", ...run }, { answers: false }); // a cell may take as long as it likes
   }
 
-  /** @param {import("./lab-python.js").Values} values */
-  askOwn(values) {
-    this.post({ type: "own", values }, { answers: false });
+  /**
+   * @param {number} own id of the run that it comes from
+   * @param {string} lab
+   * @param {import("./lab-python.js").Values} values
+   */
+  askOwn(own, lab, values) {
+    this.post({ type: "own", own, lab, values }, { answers: false });
   }
 }

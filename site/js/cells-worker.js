@@ -1,10 +1,10 @@
 // Runs the cells' Python. The page starts this worker with the first run and ends it to stop one.
 //
 // In:  {type: "init", epoch, python}, then {type: "run", id, number, source}, and when a run was of a
-//      mask or a decoder for the mask lab, {type: "own", values}
+//      mask or a decoder for the labs, {type: "own", own, lab, values}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
 //      for a run {id}: "output" {kind, text}, "done" {value, report, own, error}, "crashed"
-//      {message}, and "own" {values, answer}
+//      {message}, and "own" {own, lab, values, answer}
 
 import { startPython } from "./python.js";
 
@@ -18,10 +18,11 @@ import { startPython } from "./python.js";
  *
  * @typedef {object} CellRunner kvlab.cell_runner.CellRunner, seen from JavaScript
  * @property {(source: string, number: number) => Promise<CellResult>} run
- * @property {(values: string) => string} answer_own
+ * @property {(values: string, lab: string) => string} answer_own
  *
  * @typedef {{runner: CellRunner, loadImports: (source: string) => Promise<void>}} Python
  * @typedef {{id: number, number: number, source: string}} Run
+ * @typedef {{own: number, lab: string, values: object}} OwnQuestion
  */
 
 let epoch = 0;
@@ -39,8 +40,7 @@ self.addEventListener("message", async ({ data }) => {
   }
   const python = await starting;
   if (python && data.type === "own") {
-    const answer = python.runner.answer_own(JSON.stringify(data.values));
-    send({ type: "own", values: data.values, answer });
+    answerOwn(python, data);
   } else if (python) {
     await run(python, data);
   }
@@ -87,6 +87,21 @@ async function run({ runner, loadImports }, { id, number, source }) {
     // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).
     send({ type: "crashed", id, message: reason(error) });
   }
+}
+
+/**
+ * @param {Python} python
+ * @param {OwnQuestion} question
+ */
+function answerOwn({ runner }, { own, lab, values }) {
+  let answer;
+  try {
+    answer = runner.answer_own(JSON.stringify(values), lab);
+  } catch (error) {
+    // It catches what a decoder may raise: this is SystemExit and the like, or Pyodide giving up.
+    answer = JSON.stringify({ error: reason(error).trim().split("\n").pop() });
+  }
+  send({ type: "own", own, lab, values, answer });
 }
 
 /**

@@ -15,7 +15,7 @@ import { paragraph, say } from "./words.js";
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
  * @param {CellsConfig} config
- * @param {import("./own.js").Own} [own] where a cell's mask or decoder is drawn
+ * @param {import("./own.js").Own} own draws a cell's mask or decoder
  */
 export function startCells(root, config, own) {
   return new Notebook(root, config, own);
@@ -62,11 +62,13 @@ class Notebook {
   #bar;
   #specimensUrl;
   #own;
+  /** A cell has another text. */
+  onEdited = () => {};
 
   /**
    * @param {HTMLElement} root
    * @param {CellsConfig} config
-   * @param {import("./own.js").Own} [own]
+   * @param {import("./own.js").Own} own
    */
   constructor(root, { workerUrl, specimensUrl, ...config }, own) {
     this.#specimensUrl = specimensUrl;
@@ -151,6 +153,7 @@ class Notebook {
       edited: () => {
         specimens?.edited();
         this.#show();
+        this.onEdited();
       },
       run: (move) => {
         this.#run([cell]);
@@ -207,14 +210,14 @@ class Notebook {
     } else if (message.type === "done") {
       this.#finish(message);
     } else if (message.type === "own") {
-      this.#own?.answered(message.values, message.answer);
+      this.#own.answered(message);
     } else {
       this.#crash(message.message);
     }
   }
 
   /** @param {import("./cell-python.js").DoneMessage} result */
-  #finish({ value, report, own, error }) {
+  #finish({ id, value, report, own, error }) {
     const cell = /** @type {Cell} */ (this.#running);
     this.#running = undefined;
     this.#count += 1;
@@ -237,7 +240,9 @@ class Notebook {
       this.#bar.say(paragraph([say("cells.done", { number: cell.number }), verdict]));
     }
     if (own !== undefined) {
-      this.#own?.begin(own, cell.number, (values) => this.#python.askOwn(values));
+      /** @type {import("./own.js").Thing["ask"]} */
+      const ask = (lab, values) => this.#python.askOwn(id, lab, values);
+      this.#own.begin({ id, kind: own, cell: cell.number, ask });
     }
     this.#next();
   }
@@ -264,7 +269,7 @@ class Notebook {
   /** Ends Python; its outputs stay and are marked. */
   #end() {
     this.#python.stop();
-    this.#own?.end();
+    this.#own.end();
     for (const cell of this.#cells) {
       cell.forget();
     }

@@ -1,21 +1,37 @@
 // The button that copies a link to what is shown.
 
-import { say } from "./words.js";
+import { MAX_PACKED } from "./packed.js";
+import { paragraph, say } from "./words.js";
 
-/** @param {() => Promise<string>} link */
+/** @param {() => Promise<import("./address.js").Link>} link */
 export function startCopyLink(link) {
   const button = /** @type {HTMLElement} */ (document.getElementById("copy-link"));
   const said = /** @type {HTMLElement} */ (document.getElementById("copy-link-said"));
   button.hidden = false;
   button.addEventListener("click", async () => {
-    const address = await link();
-    try {
-      await navigator.clipboard.writeText(address);
-      said.textContent = say("link.copied");
-    } catch {
-      said.replaceChildren(say("link.select"), " ", selected(address)); // not permitted
+    const made = link();
+    const copied = await copy(made.then(({ url }) => url.href)).then(
+      () => true,
+      () => false, // not permitted
+    );
+    const { url, codeLeftOut } = await made;
+    const sentences = [say(copied ? "link.copied" : "link.select")];
+    if (codeLeftOut) {
+      sentences.push(say("link.code-too-long", { size: codeLeftOut, limit: MAX_PACKED }));
     }
+    said.replaceChildren(paragraph(sentences), ...(copied ? [] : [selected(url.href)]));
   });
+}
+
+/** @param {Promise<string>} text */
+async function copy(text) {
+  if (window.ClipboardItem) {
+    // Safari wants the copying to begin with the click; the text may follow.
+    const blob = text.then((known) => new Blob([known], { type: "text/plain" }));
+    await navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })]);
+  } else {
+    await navigator.clipboard.writeText(await text);
+  }
 }
 
 /** @param {string} address */

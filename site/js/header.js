@@ -1,5 +1,6 @@
-// The header of every page: theme and language.
+// What every page has: theme, language, and the table of contents where there is one.
 
+import { leadTo } from "./language-link.js";
 import { keep, kept } from "./storage.js";
 import { chooseTheme, keptTheme } from "./theme.js";
 
@@ -14,15 +15,24 @@ const languages = /** @type {NodeListOf<HTMLAnchorElement>} */ (
   document.querySelectorAll("a[data-language]")
 );
 for (const link of languages) {
-  const address = link.href;
-  const follow = () => {
-    link.href = address + location.search + location.hash;
-  };
-  for (const event of ["pointerenter", "focus", "click"]) {
-    link.addEventListener(event, follow);
+  if (!document.getElementById("site-config")) {
+    leadTo(link, () => location); // where it is there, main.js knows more
   }
   const { language = "" } = link.dataset;
   link.addEventListener("click", () => keep("language", language));
   // Nobody is sent elsewhere: the page in the language that was chosen is marked.
   link.classList.toggle("chosen", kept("language") === language);
 }
+
+const contents = /** @type {HTMLDetailsElement | null} */ (document.getElementById("contents"));
+contents?.addEventListener("click", ({ target }) => {
+  if (target instanceof HTMLAnchorElement) {
+    contents.open = false; // it lies over what was chosen
+  }
+});
+contents?.addEventListener("keydown", ({ key }) => {
+  if (key === "Escape") {
+    contents.open = false;
+    contents.querySelector("summary")?.focus();
+  }
+});

@@ -5,19 +5,23 @@ import { PythonWorker } from "./python-worker.js";
 /**
  * @typedef {Record<string, number>} Values control name to its value
  * @typedef {unknown[]} State values of all outputs, in the document's order
+ * @typedef {{id: number, answer: string}} Own something of the visitor's, and JSON of what it does
+ * @typedef {{lab: string, values: Values, own?: Own}} Question
+ * @typedef {Question & {state: State}} Answer
  *
  * @typedef {object} Listener
  * @property {(progress: import("./python.js").Progress) => void} progress
  * @property {() => void} ready
  * @property {(message: string) => void} failed
- * @property {(lab: string, values: Values, state: State) => void} state
+ * @property {(answer: Answer) => void} state
  */
 
 export class LabPython {
   #worker;
   #listener;
-  #asking = false;
-  /** Asked for while another question was in flight. @type {Map<string, [Values, string]>} */
+  /** In flight. @type {Question | undefined} */
+  #asked;
+  /** Asked for meanwhile, by lab. @type {Map<string, Question>} */
   #wanted = new Map();
 
   /**
@@ -31,7 +35,7 @@ export class LabPython {
   }
 
   start() {
-    this.#asking = false;
+    this.#asked = undefined;
     this.#wanted.clear();
     this.#worker.start();
   }
@@ -52,22 +56,23 @@ export class LabPython {
   /**
    * @param {string} lab
    * @param {Values} values
-   * @param {string} [own] JSON of what something of the visitor's does in this call
+   * @param {Own} [own] what is drawn in place of what the page came with
    */
-  ask(lab, values, own = "null") {
-    this.#wanted.set(lab, [values, own]);
-    if (!this.#asking) {
+  ask(lab, values, own) {
+    this.#wanted.set(lab, { lab, values, own });
+    if (!this.#asked) {
       this.#askNext();
     }
   }
 
   #askNext() {
-    const [next] = this.#wanted;
-    this.#asking = next !== undefined;
+    const [next] = this.#wanted.values();
+    this.#asked = next;
     if (next) {
-      const [lab, [values, own]] = next;
+      const { lab, values, own } = next;
       this.#wanted.delete(lab);
-      this.#worker.post({ type: "set", lab, values, own }, { answers: true });
+      const answer = own?.answer ?? "null";
+      this.#worker.post({ type: "set", lab, values, own: answer }, { answers: true });
     }
   }
 
@@ -80,8 +85,9 @@ export class LabPython {
     } else if (message.type === "failed") {
       this.#listener.failed(message.message);
     } else {
+      const asked = /** @type {Question} */ (this.#asked);
       this.#askNext();
-      this.#listener.state(message.lab, message.values, message.state);
+      this.#listener.state({ ...asked, state: message.state });
     }
   }
 }

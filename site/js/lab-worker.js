@@ -2,7 +2,7 @@
 //
 // In:  {type: "init", epoch, python}, then {type: "set", lab, values, own}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
-//      and for a set {lab, values}: "state" {state}
+//      and for each set "state" {state}
 
 import { startPython } from "./python.js";
 
@@ -24,12 +24,7 @@ self.addEventListener("message", async ({ data }) => {
       const { lab, values, own } = data;
       const session = sessions.get(lab) ?? newSession(lab);
       sessions.set(lab, session);
-      send({
-        type: "state",
-        lab,
-        values,
-        state: JSON.parse(session.answer(JSON.stringify(values), own)),
-      });
+      send({ type: "state", state: JSON.parse(session.answer(JSON.stringify(values), own)) });
     }
   } catch (error) {
     console.info(error); // the whole of it

@@ -7,6 +7,12 @@ import { showTexts } from "./lab-texts.js";
 /**
  * @typedef {import("./lab-python.js").Values} Values
  * @typedef {import("./lab-python.js").State} State
+ *
+ * @typedef {object} Own something of the visitor's, as one lab draws it
+ * @property {number | undefined} id
+ * @property {(values: Values) => void} ask answers by `draw`
+ * @property {() => void} waitForPython nothing of it is drawn any more, or not yet
+ *
  * @typedef {{states: Record<string, number[]>, pool: unknown[]}} Table
  *   control values joined by commas -> for each output, where its value is in the pool
  *
@@ -22,8 +28,10 @@ export class Lab {
   #table;
   #marks;
   #python;
-  /** @type {import("./own.js").Own | undefined} what is shown in place of what the page came with */
+  /** Asked for what is drawn in place of what the page came with. @type {Own | undefined} */
   #own;
+  /** @type {(own: number | undefined) => void} */
+  #told = () => {};
   /** @type {boolean | undefined} of Python's first answer; undefined before */
   equal;
 
@@ -32,11 +40,11 @@ export class Lab {
    * @returns {Promise<LabData>}
    */
   static async fetch(dataUrl) {
-    const response = await fetch(dataUrl);
-    if (!response.ok) {
-      throw new Error(`${dataUrl.split("/").pop()}: the server answered ${response.status}`);
+    try {
+      return await fetched(dataUrl);
+    } catch {
+      return fetched(dataUrl, { cache: "reload" }); // once more, past what the browser has kept
     }
-    return response.json();
   }
 
   /**
@@ -84,25 +92,34 @@ export class Lab {
     }
   }
 
-  /** @param {import("./own.js").Own | undefined} own */
+  /** @param {(own: number | undefined) => void} told id of the visitor's thing that is shown now */
+  onShown(told) {
+    this.#told = told;
+  }
+
+  /** @param {Own | undefined} own */
   use(own) {
     this.#own = own;
     if (this.#python.ready) {
       this.ask();
+    } else {
+      own?.waitForPython();
     }
   }
 
   /**
    * @param {Values} values
-   * @param {string} own what it does with them
+   * @param {string} [answer] what the visitor's thing does with them; none: what the page came with
    */
-  draw(values, own) {
+  draw(values, answer) {
+    const own = answer === undefined ? undefined : { id: this.#own?.id ?? 0, answer };
     this.#python.ask(this.#name, values, own);
   }
 
   /** Shows what was prebuilt. */
   fallBack() {
     this.equal = undefined;
+    this.#own?.waitForPython();
     this.#show(this.#prebuilt(this.#document.values));
   }
 
@@ -113,8 +130,12 @@ export class Lab {
   /**
    * @param {Values} values
    * @param {State} state Python's answer to them
+   * @param {number | undefined} own id of the visitor's thing that it is of
    */
-  answered(values, state) {
+  answered(values, state, own) {
+    if (own !== undefined && own !== this.#own?.id) {
+      return; // taken away meanwhile
+    }
     if (this.equal === undefined) {
       if (JSON.stringify(values) !== JSON.stringify(this.#document.values)) {
         this.ask(); // moved meanwhile, and the table has shown it
@@ -124,7 +145,7 @@ export class Lab {
       this.#own?.ask(values);
     }
     // While a slider is dragged, late answers are steps on the way; the last one is the present.
-    this.#show(state);
+    this.#show(state, own);
   }
 
   #moved() {
@@ -141,10 +162,27 @@ export class Lab {
     return states[Object.values(values).join(",")].map((index) => pool[index]);
   }
 
-  /** @param {State} state */
-  #show(state) {
+  /**
+   * @param {State} state
+   * @param {number} [own] id of the visitor's thing that it is of
+   */
+  #show(state, own) {
     this.#document.apply(state);
     showTexts(this.#name, this.#document.output(state, "texts"));
     showTables(this.#name, (name) => this.#document.output(state, name), this.#marks);
+    this.#told(own);
   }
+}
+
+/**
+ * @param {string} url
+ * @param {RequestInit} [options]
+ * @returns {Promise<LabData>}
+ */
+async function fetched(url, options) {
+  const response = await fetch(url, options);
+  if (!response.ok) {
+    throw new Error(`${url.split("/").pop()}: the server answered ${response.status}`);
+  }
+  return response.json();
 }

@@ -35,7 +35,7 @@ export class Labs {
       progress: (progress) => this.#status.loading(progress),
       ready: () => this.#each((lab) => lab.ask()),
       failed: (message) => this.#failed(message),
-      state: (name, values, state) => this.#answered(name, values, state),
+      state: (answer) => this.#answered(answer),
     });
     onThemeChange(() => this.#each((lab) => lab.recolour()));
   }
@@ -79,17 +79,11 @@ export class Labs {
     }
   }
 
-  /** @returns {import("./own.js").Lab} the mask lab, for something of the visitor's */
-  get forOwn() {
-    return {
-      use: (own) => {
-        this.#labs.get("mask")?.use(own);
-        if (own && !this.#python.started) {
-          this.startPython();
-        }
-      },
-      draw: (values, answer) => this.#labs.get("mask")?.draw(values, answer),
-    };
+  /** Starts Python unless it has started. */
+  needPython() {
+    if (!this.#python.started) {
+      this.startPython();
+    }
   }
 
   startPython() {
@@ -126,15 +120,11 @@ export class Labs {
     }
   }
 
-  /**
-   * @param {string} name
-   * @param {import("./lab-python.js").Values} values
-   * @param {import("./lab-python.js").State} state
-   */
-  #answered(name, values, state) {
+  /** @param {import("./lab-python.js").Answer} answer */
+  #answered({ lab: name, values, own, state }) {
     const lab = /** @type {Lab} */ (this.#labs.get(name));
     const before = lab.equal;
-    lab.answered(values, state);
+    lab.answered(values, state, own?.id);
     if (before === undefined && lab.equal !== undefined) {
       this.#status.live(name, lab.equal);
     }

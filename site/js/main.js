@@ -4,6 +4,7 @@ import { Address } from "./address.js";
 import { startCells } from "./cells.js";
 import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
+import { leadTo } from "./language-link.js";
 import { Offline } from "./offline.js";
 import { Own } from "./own.js";
 import { say } from "./words.js";
@@ -30,26 +31,26 @@ function located(python) {
   };
 }
 
-/** @type {Own | undefined} */
-let own;
-
 const address = new Address();
-
-async function showLabs() {
-  const labsConfig = {
+const own = new Own(() => labs.needPython());
+const labs = new Labs(
+  {
     dataUrls: Object.fromEntries(
       Object.entries(config.labs.dataUrls).map(([name, url]) => [name, absolute(String(url))]),
     ),
     workerUrl: absolute(config.labs.workerUrl),
     python: located(config.labs.python),
-  };
-  const labs = new Labs(labsConfig, (name, lab) => {
+  },
+  (name, lab) => {
     address.add(name, lab.controls);
     lab.onControls(() => address.moved());
-  });
+    own.add(name, lab);
+  },
+);
+
+async function showLabs() {
   const saveData = /** @type {any} */ (navigator).connection?.saveData;
   await labs.show(FIRST_LAB, { python: !saveData && !matchMedia(WAIT_FOR_CLICK).matches });
-  own = new Own(labs.forOwn);
 }
 
 /** @param {unknown} error */
@@ -76,8 +77,14 @@ const cells = startCells(
   },
   own,
 );
-startCopyLink(() => address.link(cells));
-await address.loadCode(cells);
+startCopyLink(() => address.link());
+cells.onEdited = () => address.edited(cells);
+await address.followCode(cells);
+for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (
+  document.querySelectorAll("a[data-language]")
+)) {
+  leadTo(link, () => address.linkNow().url);
+}
 if (config.offline) {
   await new Offline({
     ...config.offline,

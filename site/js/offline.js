@@ -3,6 +3,9 @@
 import { sizeOf } from "./progress.js";
 import { say } from "./words.js";
 
+/** A worker that is asked and says nothing for so long was ended by the browser. */
+const SILENCE_MS = 120_000;
+
 /**
  * @typedef {object} OfflineConfig
  * @property {string} build that this page is of
@@ -117,8 +120,18 @@ async function newest({ installing, waiting, active }) {
  */
 function ask(worker, question, onProgress) {
   const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = ({ data }) => (data.type === "progress" ? onProgress(data) : resolve(data));
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(new Error(`no answer for ${SILENCE_MS / 1000} seconds`));
+    let patience = setTimeout(giveUp, SILENCE_MS);
+    port1.onmessage = ({ data }) => {
+      clearTimeout(patience);
+      if (data.type === "progress") {
+        patience = setTimeout(giveUp, SILENCE_MS);
+        onProgress(data);
+      } else {
+        resolve(data);
+      }
+    };
     worker.postMessage(question, [port2]);
   });
 }

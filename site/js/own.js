@@ -1,122 +1,208 @@
-// A mask or a decoder that a cell defines, in the mask lab: the cells' Python says what it does in a
-// call, the lab's Python draws that.
+// A mask or a decoder that a cell defines, in the labs: the cells' Python says what it does in a state
+// of a lab, the lab's Python draws that.  What the page says of a lab follows what is drawn in it.
 
 import { say } from "./words.js";
+
+/** The cells' Python may be busy: after so long a lab shows what it came with. */
+const PATIENCE_MS = 300;
 
 /**
  * @typedef {import("./lab-python.js").Values} Values
  * @typedef {"mask" | "decoder"} Kind
  *
- * @typedef {object} Lab the mask lab, as far as it matters here
- * @property {(own: Own | undefined) => void} use
- * @property {(values: Values, answer: string) => void} draw
+ * @typedef {object} Thing of the visitor's
+ * @property {number} id of the run that it comes from
+ * @property {Kind} kind
+ * @property {number} cell its number
+ * @property {(lab: string, values: Values) => void} ask the cells' Python, which answers later
+ *
+ * @typedef {object} Answer
+ * @property {number} own the thing's id
+ * @property {string} lab
+ * @property {Values} values
+ * @property {string} answer kvlab.own.Own.answer()
  */
 
-const TITLES = { mask: "mask.own.mask-title", decoder: "mask.own.decoder-title" };
-
 export class Own {
-  #lab;
-  #bar = /** @type {HTMLElement} */ (document.querySelector("[data-own-bar]"));
-  #legend = /** @type {HTMLElement} */ (document.querySelector("[data-own-legend]"));
-  #said = /** @type {HTMLElement} */ (this.#bar.querySelector("[data-own-said]"));
-  /** @type {((values: Values) => void) | undefined} asks the cells' Python */
-  #post;
-  /** @type {Values | undefined} asked for while another question was in flight */
-  #wanted;
-  #asking = false;
-  #about = "";
+  /** Labs that can draw it. @type {Map<string, OwnInLab>} */
+  #labs = new Map();
+  /** @type {Thing | undefined} */
+  #thing;
+  #startPython;
 
-  /** @param {Lab} lab */
-  constructor(lab) {
-    this.#lab = lab;
-    this.#bar.querySelector("button")?.addEventListener("click", () => this.end());
+  /** @param {() => void} startPython starts the labs' Python unless it has started */
+  constructor(startPython) {
+    this.#startPython = startPython;
   }
 
   /**
-   * @param {Kind} kind
-   * @param {number} cell its number
-   * @param {(values: Values) => void} post
+   * A lab is shown; it can draw something of the visitor's if it has a bar for it.
+   *
+   * @param {string} name
+   * @param {import("./lab.js").Lab} lab
    */
-  begin(kind, cell, post) {
-    this.#post = post;
-    this.#asking = false;
-    this.#about = say(TITLES[kind]);
-    this.#entitle(this.#about, say("mask.own.rule", { cell }), say("mask.own.column"));
-    this.#say("");
-    this.#lab.use(this);
+  add(name, lab) {
+    const section = /** @type {HTMLElement} */ (document.querySelector(`[data-lab="${name}"]`));
+    const bar = /** @type {HTMLElement | null} */ (section.querySelector("[data-own-bar]"));
+    if (bar) {
+      const place = new OwnInLab(name, lab, section, bar);
+      bar.querySelector("button")?.addEventListener("click", () => this.end());
+      this.#labs.set(name, place);
+      place.begin(this.#thing);
+    }
+  }
+
+  /** @param {Thing} thing */
+  begin(thing) {
+    this.#thing = thing;
+    for (const lab of this.#labs.values()) {
+      lab.begin(thing);
+    }
+    this.#startPython();
   }
 
   /** Back to what the page came with; nothing happens if it is there already. */
   end() {
-    if (this.#post) {
-      this.#post = undefined;
-      this.#wanted = undefined;
-      this.#entitle();
-      this.#show(false);
-      this.#lab.use(undefined);
+    if (this.#thing) {
+      this.#thing = undefined;
+      for (const lab of this.#labs.values()) {
+        lab.begin(undefined);
+      }
     }
+  }
+
+  /** @param {Answer} answer */
+  answered({ own, lab, values, answer }) {
+    if (own === this.#thing?.id) {
+      this.#labs.get(lab)?.answered(values, answer);
+    }
+  }
+}
+
+/** What is asked for one lab, one question at a time, and what its page says. */
+class OwnInLab {
+  #name;
+  #lab;
+  #section;
+  #bar;
+  #said;
+  /** @type {Thing | undefined} */
+  #thing;
+  /** In flight. @type {Values | undefined} */
+  #asked;
+  /** Asked for meanwhile. @type {Values | undefined} */
+  #wanted;
+  /** The answer takes so long that the lab shows what it came with. */
+  #late = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #patience;
+
+  /**
+   * @param {string} name
+   * @param {import("./lab.js").Lab} lab
+   * @param {HTMLElement} section
+   * @param {HTMLElement} bar
+   */
+  constructor(name, lab, section, bar) {
+    this.#name = name;
+    this.#lab = lab;
+    this.#section = section;
+    this.#bar = bar;
+    this.#said = /** @type {HTMLElement} */ (bar.querySelector("[data-own-said]"));
+    lab.onShown((own) => this.#entitle(own));
+  }
+
+  /** @param {Thing | undefined} thing in place of the one before */
+  begin(thing) {
+    if (thing === this.#thing) {
+      return;
+    }
+    this.#thing = thing;
+    this.#asked = undefined;
+    this.#wanted = undefined;
+    clearTimeout(this.#patience);
+    this.#bar.hidden = !thing;
+    this.#said.textContent = "";
+    this.#lab.use(thing && this);
+  }
+
+  /** Of what the lab shall draw. */
+  get id() {
+    return this.#thing?.id;
+  }
+
+  waitForPython() {
+    this.#say("own.needs-python");
   }
 
   /** @param {Values} values */
   ask(values) {
     this.#wanted = values;
-    if (!this.#asking) {
+    if (!this.#asked) {
       this.#askNext();
+    } else if (this.#late) {
+      this.#lab.draw(values);
     }
+  }
+
+  #askNext() {
+    this.#asked = this.#wanted;
+    this.#wanted = undefined;
+    this.#late = false;
+    if (this.#asked) {
+      this.#thing?.ask(this.#name, this.#asked);
+      this.#patience = setTimeout(() => this.#waitForCells(), PATIENCE_MS);
+    }
+  }
+
+  #waitForCells() {
+    this.#late = true;
+    this.#say("own.waiting");
+    this.#lab.draw(/** @type {Values} */ (this.#wanted ?? this.#asked));
   }
 
   /**
    * @param {Values} values
-   * @param {string} answer kvlab.own.Own.answer()
+   * @param {string} answer
    */
   answered(values, answer) {
-    if (!this.#post) {
-      return;
-    }
+    clearTimeout(this.#patience);
     const { error } = JSON.parse(answer);
-    if (error === undefined) {
-      this.#lab.draw(values, answer);
+    if (!this.#wanted && error !== undefined) {
+      this.#say("own.failed", { reason: error });
+      this.#lab.draw(values);
+    } else if (error === undefined && !(this.#wanted && this.#late)) {
+      this.#lab.draw(values, answer); // while a slider is dragged, a step on the way
     }
-    this.#say(error === undefined ? "" : say("mask.own.failed", { reason: error }));
     this.#askNext();
   }
 
-  #askNext() {
-    const values = this.#wanted;
-    this.#wanted = undefined;
-    this.#asking = values !== undefined;
-    if (values) {
-      this.#post?.(values);
-    }
-  }
-
-  /** @param {string} failure */
-  #say(failure) {
-    this.#show(true);
-    this.#said.textContent = failure || this.#about;
-  }
-
-  /** @param {boolean} shown what belongs to something of the visitor's alone */
-  #show(shown) {
-    this.#bar.hidden = !shown;
-    this.#legend.hidden = !shown;
+  /**
+   * @param {string} message
+   * @param {Record<string, string>} [args]
+   */
+  #say(message, args) {
+    this.#said.textContent = say(message, args);
   }
 
   /**
-   * Writes over what the page says of the wrong mask; without texts, restores that.
+   * Names what is drawn: something of the visitor's, or what the page came with.
    *
-   * @param {string} [title]
-   * @param {string} [rule]
-   * @param {string} [column]
+   * @param {number | undefined} own id of the visitor's
    */
-  #entitle(title, rule, column) {
-    const texts = { title, rule, column };
-    for (const [name, text] of Object.entries(texts)) {
-      for (const place of document.querySelectorAll(`[data-own="${name}"]`)) {
-        const element = /** @type {HTMLElement} */ (place);
-        element.dataset.before ??= element.textContent ?? "";
-        element.textContent = text ?? element.dataset.before;
-      }
+  #entitle(own) {
+    const thing = own === undefined ? undefined : this.#thing;
+    for (const element of this.#section.querySelectorAll("[data-own-mask]")) {
+      const { dataset } = /** @type {HTMLElement} */ (element);
+      dataset.before ??= element.textContent ?? "";
+      const message = thing?.kind === "mask" ? dataset.ownMask : dataset.ownDecoder;
+      element.textContent = thing ? say(message ?? "", { cell: thing.cell }) : dataset.before;
+    }
+    for (const element of this.#section.querySelectorAll("[data-own-only]")) {
+      /** @type {HTMLElement} */ (element).hidden = !thing;
+    }
+    if (thing) {
+      this.#say(thing.kind === "mask" ? "own.mask" : "own.decoder", { cell: String(thing.cell) });
     }
   }
 }

@@ -1,7 +1,9 @@
 // The page's side of a worker with Python: started, watched while it owes a word, ended to stop it.
 
 /** A worker that owes a word and says nothing for so long counts as failed. */
-const SILENCE_MS = 90_000;
+const SILENCE_S = 90;
+/** Waited for in steps: a machine that sleeps takes none, and that is no silence. */
+const STEP_S = 10;
 
 /**
  * @typedef {import("./python.js").PythonConfig} PythonConfig
@@ -18,7 +20,7 @@ export class PythonWorker {
   #epoch = 0;
   #ready = false;
   #failures = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  /** @type {ReturnType<typeof setInterval> | undefined} */
   #watchdog;
 
   /**
@@ -72,7 +74,7 @@ export class PythonWorker {
   }
 
   stop() {
-    clearTimeout(this.#watchdog);
+    clearInterval(this.#watchdog);
     this.#worker?.terminate();
     this.#worker = undefined;
     this.#ready = false;
@@ -88,7 +90,7 @@ export class PythonWorker {
 
   /** @param {Message} message */
   #received(message) {
-    clearTimeout(this.#watchdog);
+    clearInterval(this.#watchdog);
     if (message.type === "failed") {
       this.#fail(message.message);
       return;
@@ -101,9 +103,14 @@ export class PythonWorker {
   }
 
   #watch() {
-    clearTimeout(this.#watchdog);
-    const reason = `no sign of life for ${SILENCE_MS / 1000} seconds`;
-    this.#watchdog = setTimeout(() => this.#fail(reason), SILENCE_MS);
+    clearInterval(this.#watchdog);
+    let left = SILENCE_S;
+    this.#watchdog = setInterval(() => {
+      left -= STEP_S;
+      if (left <= 0) {
+        this.#fail(`no sign of life for ${SILENCE_S} seconds`);
+      }
+    }, STEP_S * 1000);
   }
 
   /** @param {string} message */

@@ -232,7 +232,7 @@ def test_a_mask_of_ones_own_is_checked_and_drawn(notebook: Notebook) -> None:
     assert result.own == "mask"
     assert result.value is not None
     assert result.value.startswith("Masked: wrong")
-    answer = json.loads(notebook.runner.answer_own('{"n_past": 4, "n_new": 2, "dtype": 1}'))
+    answer = json.loads(notebook.runner.answer_own('{"n_past": 4, "n_new": 2, "dtype": 1}', "mask"))
     assert answer["mask"] == [[0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
     right = replaced(REDRAW, " & (key > query - 3)", "")
     result = notebook.run(right)

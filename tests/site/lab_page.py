@@ -199,10 +199,22 @@ class Lab:
         return count
 
     def table_rows(self, output: str) -> list[list[str]]:
-        """The table twin of an output: the texts of its body, also while it is folded."""
-        rows: list[list[str]] = self.page.evaluate(
-            """twin => [...document.querySelectorAll(`details [data-twin="${twin}"] tbody tr`)]
-              .map((row) => [...row.cells].map((cell) => cell.textContent))""",
-            f"mask.{output}",
-        )
-        return rows
+        """The table twin of an output, opened: the texts of its body."""
+        return twin_rows(self.page.locator(f'details [data-twin="mask.{output}"]'))
+
+
+def twin_rows(table: Locator) -> list[list[str]]:
+    """The texts of a folded table's body; it is opened first, as a reader must."""
+    rows: list[list[str]] = table.evaluate(
+        """async (table) => {
+          const fold = table.closest("details");
+          if (!fold.open) {
+            const opened = new Promise((resolve) => fold.addEventListener("toggle", resolve));
+            fold.open = true;
+            await opened;
+          }
+          return [...table.tBodies[0].rows].map(
+            (row) => [...row.cells].map((cell) => cell.textContent));
+        }"""
+    )
+    return rows

@@ -253,7 +253,10 @@ def test_a_server_that_falls_silent_is_given_up(
     page.clock.install()
     lab = Lab(page).open(faulty_site.url)
     lab.expect_runtime("loading")
-    page.clock.fast_forward("05:00")
+    page.clock.fast_forward("05:00:00")  # a lid that was closed is no silence
+    page.clock.run_for("01:15")
+    lab.expect_runtime("loading")
+    page.clock.run_for("00:10")
     lab.expect_runtime("failed", timeout=FAILED_WITHIN)
     expect(lab.status).to_contain_text("no sign of life")
     lab.move_to(State(2, 2))

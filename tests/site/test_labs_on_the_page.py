@@ -1,17 +1,17 @@
-"""Every lab of the article in a real browser, and a mask of the visitor's own in the mask lab."""
+"""Every lab of the article in a real browser."""
 
 import json
 import random
+from itertools import islice
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.site.conftest import check_errors, record_errors
-from tests.site.lab_page import DTYPES, PYTHON_STARTS, Lab, OpenPage, State
+from tests.site.lab_page import PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, twin_rows
 from tests.site.test_page import expect_accessible
 
 from kvlab.labs import LABS
-from kvproof import mask_result
 from kvsite.labs import readouts
 from kvsite.paths import BUILD, DIST
 from kvsite.words import TEXTS, load_catalogue
@@ -19,6 +19,8 @@ from kvsite.words import TEXTS, load_catalogue
 OTHERS = [name for name in LABS if name != "mask"]
 WORDS = load_catalogue(TEXTS / "en.toml")
 SCREENSHOTS = BUILD / "screenshots"
+
+CONTROL = '[role="slider"], input[type="radio"], select'
 
 labs = pytest.mark.parametrize("name", OTHERS)
 
@@ -42,6 +44,13 @@ def article(browser: Browser, site_url: str) -> Any:
 
 def source(page: Page, name: str) -> Any:
     return page.locator(f'[data-source="{name}"]')
+
+
+def expect_texts(page: Page, name: str, outputs: dict[str, Any]) -> None:
+    """All read-outs and sentences of a state are on the page."""
+    for key, readout in readouts(outputs["texts"], WORDS).items():
+        for place in page.locator(f'[data-readout="{name}.{key}"]').all():
+            expect(place).to_have_text(readout["text"])
 
 
 def lab_data(name: str) -> dict[str, Any]:
@@ -92,29 +101,55 @@ def test_live_answers_and_what_is_drawn_equal_the_prebuilt_states(article: Page,
     chosen = random.Random(name).sample(states_of(data), 4)
     for values, outputs in chosen:
         article.evaluate(MOVE, [description["widgets"], values])
-        for key, readout in readouts(outputs["texts"], WORDS).items():
-            for place in article.locator(f'[data-readout="{name}.{key}"]').all():
-                expect(place).to_have_text(readout["text"])
+        expect_texts(article, name, outputs)
         drawn = json.loads(article.evaluate(READ, description["outputs"]))
         assert drawn == outputs, values
 
 
 @labs
 def test_a_table_twin_has_what_is_drawn(article: Page, name: str) -> None:
-    twins = article.locator(f'#{name}-lab table[data-twin^="{name}."]')
+    """Each of its cells, after a move while it was folded and after one while it was open."""
+    data = lab_data(name)
+    twins = article.locator(f'#{name}-lab details table[data-twin^="{name}."]')
     assert twins.count() >= 1
-    drawn = json.loads(article.evaluate(READ, lab_data(name)["description"]["outputs"]))
-    for twin in twins.all():
-        output = (twin.get_attribute("data-twin") or "").partition(".")[2]
-        columns = (twin.get_attribute("data-columns") or "").split()
-        rows = twin.locator("tbody tr").count()
-        if columns:
-            assert rows == len(drawn[output][columns[0]])
-        else:
-            row, column, value = (twin.get_attribute("data-matrix") or "").split()
-            assert rows == len(set(drawn[output][row]))
-            cells = twin.locator("tbody td").count()
-            assert cells == len(drawn[output][value]) == rows * len(set(drawn[output][column]))
+    article.locator(f"#{name}-lab details").evaluate_all(
+        "folds => folds.forEach((fold) => { fold.open = false; })"
+    )
+    for values, outputs in random.Random(name).sample(states_of(data), 2):
+        article.evaluate(MOVE, [data["description"]["widgets"], values])
+        expect_texts(article, name, outputs)
+        drawn = json.loads(article.evaluate(READ_TEXTS, data["description"]["outputs"]))
+        for twin in twins.all():
+            assert twin_rows(twin) == rows_of(twin, drawn, data["marks"])
+
+
+READ_TEXTS = """
+(outputs) => {
+  const id = Object.values(outputs)[0].id;
+  const doc = Bokeh.documents.find((doc) => doc.get_model_by_id(id));
+  const texts = ([column, values]) => [column, [...values].map(String)];
+  return JSON.stringify(Object.fromEntries(
+    Object.entries(outputs).filter(([, { attr }]) => attr === "data").map(([name, { id }]) =>
+      [name, Object.fromEntries(
+        Object.entries(doc.get_model_by_id(id).data).filter(([, v]) => v.length).map(texts))])));
+}
+"""
+"""The columns of each data source, as texts."""
+
+
+def rows_of(twin: Locator, drawn: dict[str, Any], marks: dict[str, str]) -> list[list[str]]:
+    """The rows that a twin must have, its headings included."""
+    columns = drawn[(twin.get_attribute("data-twin") or "").partition(".")[2]]
+    names = (twin.get_attribute("data-columns") or "").split()
+    if names:
+        first, *others = (columns[name] for name in names)
+        body = [[marks.get(value, value) for value in column] for column in others]
+        return [list(row) for row in zip(first, *body, strict=True)]
+    row, column, value = (twin.get_attribute("data-matrix") or "").split()
+    headings = list(dict.fromkeys(columns[row]))
+    width = len(set(columns[column]))
+    cells = iter([marks.get(value, value) for value in columns[value]])
+    return [[heading, *islice(cells, width)] for heading in headings]
 
 
 @labs
@@ -123,7 +158,7 @@ def test_keys_change_a_control_and_the_summary_is_spoken(article: Page, name: st
     live = lab.locator('[aria-live="polite"]')
     assert live.count() >= 1
     before = lab.inner_text()
-    control = lab.locator('[role="slider"], input[type="radio"], select').first
+    control = lab.locator(CONTROL).first
     control.focus()
     article.keyboard.press("ArrowRight")
     article.wait_for_timeout(1_000)
@@ -162,56 +197,35 @@ def test_a_lab_whose_table_is_missing_says_so_and_keeps_its_default(
     expect(page.locator("#blind-lab table").first).to_be_attached()
 
 
-# --- Something of the visitor's own ---------------------------------------------------------------
-
-
-@pytest.fixture
-def redrawn(page: Page, site_url: str) -> Lab:
-    """A live lab that shows the mask of the cell about it."""
+def test_a_lab_whose_table_is_missing_once_is_there_all_the_same(
+    open_page: OpenPage, site_url: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("404")
+    page = open_page()
+    page.add_init_script(SAVE_DATA)
+    for name in ("mask", "memory"):
+        page.route(f"**/{name}_lab.*.json", lambda route: route.fulfill(status=404), times=1)
     lab = Lab(page).open(site_url + "en/")
-    lab.expect_runtime("live")
-    redraw_cell(page).get_by_role("button", name="Run cell").click()
-    expect(own_title(page)).to_have_text(WORDS.say("mask.own.mask-title"), timeout=PYTHON_STARTS)
-    return lab
+    lab.expect_runtime("prebuilt")
+    expect_shown(page, "memory")
 
 
-def redraw_cell(page: Page) -> Locator:
-    return page.locator('section.cell[data-cell="redraw"]')
+def expect_shown(page: Page, name: str) -> None:
+    """The lab's controls are there, after one has come near it."""
+    section = page.locator(f"#{name}-lab")
+    section.scroll_into_view_if_needed()
+    expect(section.locator(CONTROL).first).to_be_visible()
+    expect(source(page, name)).to_have_text(WORDS.say("runtime.prebuilt"))
 
 
-def own_title(page: Page) -> Locator:
-    return page.locator('[data-own="title"]')
-
-
-def test_a_mask_from_a_cell_is_drawn_and_taken_away_again(redrawn: Lab) -> None:
-    lab, page = redrawn, redrawn.page
-    expect(redraw_cell(page)).to_contain_text("Wrong", ignore_case=True)
-    for state in (State(4, 2), State(7, 3, "float32")):
-        lab.move_to(state)
-        expected = own_result(state)
-        expect(lab.readout("hidden-keys")).to_have_text(str(expected.wrongly_hidden_keys))
-        assert lab.value("top-left-error") == pytest.approx(expected.max_abs_error, rel=1e-4)
-    back = page.get_by_role("button", name=WORDS.say("mask.own.back"))
-    back.click()
-    expect(own_title(page)).to_have_text(WORDS.say("mask.top-left-title"))
-    expect(lab.readout("hidden-keys")).to_have_text("21")
-    expect(back).to_be_hidden()
-
-
-def own_result(state: State) -> Any:
-    def last_three(n_past: int, n_new: int) -> Any:
-        import numpy as np
-
-        query = n_past + np.arange(n_new)[:, None]
-        key = np.arange(n_past + n_new)
-        return (key <= query) & (key > query - 3)
-
-    assert state.dtype in DTYPES
-    return mask_result(last_three, *state)
-
-
-def test_a_restart_of_the_cells_takes_it_away_as_well(redrawn: Lab) -> None:
-    page = redrawn.page
-    page.get_by_role("button", name="Restart").click()
-    expect(own_title(page)).to_have_text(WORDS.say("mask.top-left-title"))
-    expect(redrawn.readout("hidden-keys")).to_have_text("8")
+def test_the_others_are_there_although_the_first_lab_is_not(
+    open_page: OpenPage, site_url: str, expected_errors: list[str]
+) -> None:
+    expected_errors.append("404")
+    page = open_page()
+    page.add_init_script(SAVE_DATA)
+    page.route("**/mask_lab.*.json", lambda route: route.fulfill(status=404))
+    page.goto(site_url + "en/")
+    Lab(page).expect_runtime("failed")
+    for name in ("blind", "memory"):
+        expect_shown(page, name)

@@ -126,11 +126,28 @@ def test_a_step_to_a_section_takes_no_move_back(open_lab: Any) -> None:
     lab.expect_state(State(5, 2))
 
 
-def test_the_language_switch_keeps_state_and_section(open_lab: Any) -> None:
+def test_the_language_switch_keeps_state_section_and_edited_code(open_lab: Any) -> None:
     lab = open_lab("?P=9#proof")
+    cell(lab.page, 2).get_by_role("textbox").fill(CODE)
     lab.page.get_by_role("link", name="简体中文").click()
-    lab.page.wait_for_url(re.compile(r"/zh/\?P=9#proof$"))
+    lab.page.wait_for_url(re.compile(r"/zh/\?P=9#proof~mask-for-any-lengths=[\w-]+$"))
     expect(lab.state).to_have_text("P = 9，C = 2，float64")
+    expect(cell(lab.page, 2).get_by_role("textbox")).to_have_text(CODE)
+
+
+def test_a_notice_can_be_closed_and_goes_with_the_next_step(open_lab: Any) -> None:
+    lab = open_lab("?P=99")
+    assert len(notices(lab.page)) == 1
+    lab.page.get_by_role("button", name="Close").click()
+    expect(lab.page.locator("#link-notice")).to_be_hidden()
+    lab.page.goto("about:blank")
+    lab = open_lab("?P=99")
+    assert len(notices(lab.page)) == 1
+    lab.slider("n_past").press("ArrowLeft")
+    expect_search(lab.page, "?P=31")
+    lab.page.go_back()
+    lab.expect_state(State(32, 2))
+    expect(lab.page.locator("#link-notice")).to_be_hidden()
 
 
 # --- Code ---------------------------------------------------------------------------------------
@@ -166,13 +183,41 @@ def test_a_copied_link_brings_edited_code_and_runs_nothing(
     expect(cell(page, 2).locator(".cell-output")).to_have_text("a link 42", timeout=PYTHON_STARTS)
 
 
+@pytest.mark.parametrize("section", ["costs", "blind-lab", "not"])
+def test_a_copied_link_names_the_section_that_is_read(
+    open_page: OpenPage, site_url: str, section: str
+) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    page.add_init_script(SAVE_DATA)
+    Lab(page).open(f"{site_url}#proof")
+    page.locator(f"#{section}").evaluate("place => place.scrollIntoView({ behavior: 'instant' })")
+    page.get_by_role("button", name="Copy link to this state").click()
+    expect(page.get_by_text("Link copied.")).to_be_visible()
+    assert page.evaluate("() => navigator.clipboard.readText()") == f"{site_url}#{section}"
+
+
+def test_a_link_opened_in_a_tab_that_has_the_page_brings_its_code(open_lab: Any) -> None:
+    lab = open_lab("")
+    page, editor = lab.page, cell(lab.page, 3).get_by_role("textbox")
+    page.evaluate("hash => { location.hash = hash; }", f"#proof~token-by-token={packed('x = 1')}")
+    expect(editor).to_have_text("x = 1")
+    code = packed("x = 2")
+    page.evaluate("hash => { location.hash = hash; }", f"#proof%7Etoken-by-token={code}")
+    expect(editor).to_have_text("x = 2")
+    assert notices(page) == ["The link brings code for cell 3. Read it before you run it."]
+    page.reload()
+    expect(editor).to_have_text("x = 2")
+    editor.fill("x = 3")  # and the address must not say any more that it is "x = 2"
+    page.wait_for_function("() => location.hash === '#proof'")
+
+
 def test_without_the_clipboard_the_link_stands_there_to_be_copied(
     open_page: OpenPage, site_url: str
 ) -> None:
     page = open_page()
     page.add_init_script(SAVE_DATA)
     page.add_init_script(
-        "navigator.clipboard.writeText = () => Promise.reject(new Error('not permitted'));"
+        "navigator.clipboard.write = () => Promise.reject(new Error('not permitted'));"
     )
     Lab(page).open(f"{site_url}?P=7")
     page.get_by_role("button", name="Copy link to this state").click()
@@ -211,4 +256,4 @@ def test_code_too_long_for_a_link_is_left_out_and_said(open_lab: Any) -> None:
     noise = random.Random(0).randbytes(8000).hex()
     cell(lab.page, 1).get_by_role("textbox").fill(noise)
     lab.page.get_by_role("button", name="Copy link to this state").click()
-    expect(lab.page.locator("#link-notice")).to_contain_text("too long for a link")
+    expect(lab.page.locator("#copy-link-said")).to_contain_text("too long for a link")

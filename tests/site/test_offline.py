@@ -217,3 +217,13 @@ def test_a_full_disk_is_said(page: Page, site_url: str) -> None:
     session.send("Storage.overrideQuotaForOrigin", {"origin": origin, "quotaSize": 100_000})
     Lab(page).open(f"{site_url}en/")
     expect(page.locator("#offline-status")).to_contain_text("can't be kept for offline use: ")
+
+
+def test_a_worker_that_never_answers_is_given_up(page: Page, site_url: str) -> None:
+    page.add_init_script(SAVE_DATA)
+    page.add_init_script("ServiceWorker.prototype.postMessage = () => { window.asked = true; };")
+    page.clock.install()
+    Lab(page).open(f"{site_url}en/")
+    page.wait_for_function("() => window.asked")
+    page.clock.fast_forward("02:10")
+    expect(page.locator("#offline-status")).to_contain_text("no answer for 120 seconds")

@@ -1,0 +1,214 @@
+"""A mask of the visitor's own in the mask lab: "yours" stands by what is yours and nothing else."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+from tests.site.conftest import check_errors, record_errors
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, State
+from tests.site.test_cells import Cells
+
+from kvproof import MaskResult, mask_result
+from kvproof.masks import BoolArray
+from kvsite.words import TEXTS, load_catalogue
+
+WORDS = load_catalogue(TEXTS / "en.toml")
+CELL = 5
+"""The one that hands a mask to the lab."""
+MASK = """
+import time
+import numpy as np
+from kvlab.own import draw
+
+def trouble(n_past):
+    pass
+
+def mask(n_past, n_new):
+    trouble(n_past)
+    query = n_past + np.arange(n_new)[:, None]
+    key = np.arange(n_past + n_new)
+    return (key <= query) & (key > query - 3)
+
+draw(mask)
+"""
+
+
+class OwnPage:
+    """The mask lab and the cells of one page."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.lab = Lab(page).open(url)
+        self.cells = Cells(page)
+        self.bar = page.locator("#mask-lab [data-own-bar]")
+        self.back = self.bar.get_by_role("button", name=WORDS.say("mask.own.back"))
+
+    def run_mask(self) -> None:
+        self.cells.run(CELL, MASK)
+
+    def expect_yours(self, state: State) -> None:
+        """Names, numbers and figure are of the visitor's mask at a state."""
+        expected = own_result(state)
+        expect(self.lab.readout("hidden-keys")).to_have_text(
+            str(expected.wrongly_hidden_keys), timeout=PYTHON_STARTS
+        )
+        self.lab.expect_state(state)
+        error = self.lab.value("top-left-error")
+        assert error == pytest.approx(expected.max_abs_error, rel=1e-4)
+        self.expect_names("mask.own.mask-title", "mask.own.column")
+        expect(self.bar).to_contain_text(WORDS.say("own.mask", cell=CELL))
+
+    def expect_top_left(self, state: State) -> None:
+        """Names, numbers and figure are those that the page came with, all at one state."""
+        self.lab.expect_state(state)
+        expect(self.lab.readout("hidden-keys")).to_have_text(str(state.n_past * state.n_new))
+        expect(self.lab.readout("offset-summary")).to_contain_text(f"P = {state.n_past}")
+        self.expect_names("mask.top-left-title", "mask.top-left-mask")
+
+    def expect_names(self, title: str, column: str) -> None:
+        lab = self.page.locator("#mask-lab")
+        expect(lab.locator("figcaption h3").nth(1)).to_have_text(WORDS.say(title))
+        expect(lab.locator("table.readouts thead th").last).to_have_text(WORDS.say(column))
+
+
+def last_three(n_past: int, n_new: int) -> BoolArray:
+    """What ``MASK`` computes."""
+    query = n_past + np.arange(n_new)[:, None]
+    key = np.arange(n_past + n_new)
+    return (key <= query) & (key > query - 3)
+
+
+def own_result(state: State) -> MaskResult:
+    return mask_result(last_three, *state)
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Browser, site_url: str) -> Iterator[tuple[OwnPage, list[str]]]:
+    errors: list[str] = []
+    with browser.new_context(service_workers="block") as context:
+        record_errors(context, errors)
+        own = OwnPage(context.new_page(), site_url + "en/")
+        own.lab.expect_runtime("live")
+        yield own, errors
+
+
+@pytest.fixture
+def yours(shared: tuple[OwnPage, list[str]]) -> Iterator[OwnPage]:
+    """A live page that shows the visitor's mask at the default state."""
+    own, errors = shared
+    own.run_mask()
+    own.lab.move_to(DEFAULT)
+    own.expect_yours(DEFAULT)
+    yield own
+    seen = errors.copy()
+    errors.clear()
+    check_errors(seen, [])
+
+
+def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: OwnPage) -> None:
+    expect(yours.cells.cell(CELL)).to_contain_text("Wrong")
+    state = State(7, 3, "float32")
+    yours.lab.move_to(state)
+    yours.expect_yours(state)
+    yours.back.click()
+    yours.expect_top_left(state)
+    expect(yours.back).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [("ValueError('no 7')", "ValueError: no 7"), ("SystemExit('at 7')", "SystemExit: at 7")],
+)
+def test_where_it_raises_the_lab_shows_what_it_came_with(
+    yours: OwnPage, raised: str, said: str
+) -> None:
+    yours.cells.run(1, f"def trouble(n_past):\n    if n_past == 7: raise {raised}")
+    state = State(7, 2)
+    yours.lab.move_to(state)
+    yours.expect_top_left(state)
+    expect(yours.bar).to_contain_text(WORDS.say("own.failed", reason=said))
+    yours.lab.move_to(State(6, 2))
+    yours.expect_yours(State(6, 2))
+
+
+def test_while_a_cell_runs_the_lab_shows_what_it_came_with(yours: OwnPage) -> None:
+    """And the mask again as soon as its Python has time for it, at the latest state."""
+    yours.cells.write(1, "end = time.monotonic() + 8\nwhile time.monotonic() < end: pass")
+    yours.page.keyboard.press("Control+Enter")
+    yours.cells.expect_state(1, "running")
+    for state in (State(9, 2), State(10, 3)):
+        yours.lab.move_to(state)
+        yours.expect_top_left(state)
+        expect(yours.bar).to_contain_text(WORDS.say("own.waiting"))
+    yours.cells.expect_state(1, "done")
+    yours.expect_yours(State(10, 3))
+
+
+def test_where_it_takes_for_ever_a_restart_ends_it(yours: OwnPage) -> None:
+    yours.cells.run(1, "def trouble(n_past):\n    while True: pass")
+    state = State(8, 4)
+    yours.lab.move_to(state)
+    yours.expect_top_left(state)
+    expect(yours.bar).to_contain_text(WORDS.say("own.waiting"))
+    yours.cells.button("Restart").click()
+    expect(yours.bar).to_be_hidden()
+    yours.lab.move_to(State(3, 2))
+    yours.expect_top_left(State(3, 2))
+
+
+def test_when_the_labs_python_fails_the_names_go_and_after_a_retry_they_come(
+    yours: OwnPage,
+) -> None:
+    [labs_worker, *_] = yours.page.workers
+    labs_worker.evaluate(FAIL)
+    yours.lab.expect_runtime("failed")
+    yours.expect_top_left(DEFAULT)
+    expect(yours.bar).to_contain_text(WORDS.say("own.needs-python"))
+    state = State(2, 2)
+    yours.lab.move_to(state)
+    yours.expect_top_left(state)
+    yours.lab.button.click()
+    yours.lab.expect_runtime("live")
+    yours.expect_yours(state)
+
+
+FAIL = """
+() => self.dispatchEvent(new MessageEvent("message", {
+  data: { type: "set", lab: "nonsense", values: {}, own: "null" } }))
+"""
+
+
+@pytest.fixture
+def held() -> list[Route]:
+    """Requests for the worker of the labs' Python that nobody has answered yet."""
+    return []
+
+
+@pytest.fixture
+def waiting(page: Page, site_url: str, held: list[Route]) -> OwnPage:
+    """A page with a mask to draw whose Python for the labs has still to start."""
+    page.add_init_script(SAVE_DATA)
+    page.route("**/lab-worker.*.js", lambda route: held.append(route))
+    own = OwnPage(page, site_url + "en/")
+    own.run_mask()
+    own.lab.expect_runtime("loading")
+    state = State(5, 2)
+    own.lab.move_to(state)
+    own.expect_top_left(state)
+    expect(own.bar).to_contain_text(WORDS.say("own.needs-python"))
+    return own
+
+
+@pytest.mark.parametrize("answer", [Route.continue_, Route.abort])
+def test_nothing_is_called_yours_before_it_is_drawn(
+    waiting: OwnPage, held: list[Route], answer: Callable[[Route], None]
+) -> None:
+    answer(held[0])
+    if answer is Route.abort:
+        waiting.lab.expect_runtime("failed")
+        waiting.expect_top_left(State(5, 2))
+        waiting.page.unroute_all()
+        waiting.lab.button.click()
+    waiting.lab.expect_runtime("live")
+    waiting.expect_yours(State(5, 2))
