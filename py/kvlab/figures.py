@@ -9,6 +9,8 @@ from bokeh.plotting import figure
 from kvlab.palette import themed
 
 MAX_TICKS = 12
+MIN_HEIGHT = 170
+"""In pixels: flatter, as on a phone, the labels of an axis would lie upon each other."""
 
 
 def empty_figure(**options: Any) -> figure:
@@ -17,6 +19,7 @@ def empty_figure(**options: Any) -> figure:
         tools="",
         toolbar_location=None,
         sizing_mode="scale_width",
+        min_height=MIN_HEIGHT,
         outline_line_color=None,
         min_border=0,
         **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
