@@ -4,6 +4,7 @@ Computes nothing itself: every row and number comes from ``kvproof.trace_calls``
 """
 
 from collections.abc import Iterator
+from itertools import product
 
 from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
 
@@ -38,6 +39,8 @@ class StepperLab(ControlledLab):
             "recomputed": self._recomputed,
             "cached": self._cached,
             "calls": self._table,
+            "recomputed_grid": self._recomputed.grid,
+            "cached_grid": self._cached.grid,
         }
         super().__init__(controls, parts, text_marks(["chunk", "history", "recompute"]))
 
@@ -103,6 +106,7 @@ class _Calls(CellFigure):
 
     def __init__(self) -> None:
         super().__init__(aspect_ratio=1.6, mark_size=6)
+        self.grid = Table()
         worded(self.figure.xaxis[0], axis_label="stepper.axis-rows")
         worded(self.figure.yaxis[0], axis_label="stepper.axis-calls")
         self.figure.x_range.update(start=-0.7, end=N_LAYERS * STRIDE - 1.3)
@@ -147,6 +151,20 @@ class _Calls(CellFigure):
             "state": states,
         }
         self._now.data = {"x": MIDDLES, "y": [len(calls)] * N_LAYERS}
+        self._show_grid(calls)
+
+    def _show_grid(self, calls: list[Call]) -> None:
+        """The same cells for a table, which also has those that a call doesn't touch."""
+        n_total = calls[-1].n_past + calls[-1].n_new
+        cells = list(product(enumerate(calls, start=1), range(N_LAYERS), range(n_total)))
+        self.grid.show(
+            call=[number for (number, _), _, _ in cells],
+            row=[f"{layer + 1}: {slot}" for _, layer, slot in cells],
+            state=[
+                state(call, layer, slot) if slot < call.n_past + call.n_new else ""
+                for (_, call), layer, slot in cells
+            ],
+        )
 
     def _name_layers(self) -> None:
         names = LinearAxis(

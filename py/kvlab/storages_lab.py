@@ -20,7 +20,7 @@ from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
 from kvproof.cache import Storage
-from kvproof.storage_report import BLOCK_SIZE, CAPACITY
+from kvproof.storage_report import BLOCK_SIZE, CAPACITY, N_CONTINUED, WINDOWED
 
 STORAGES: list[Storage] = list(get_args(Storage))
 BRANCHES = ["1", "2"]
@@ -69,6 +69,8 @@ class StoragesLab(ControlledLab):
             yield Text("summary", "storages.shared", shared)
         yield Text("summary", "storages.bytes", {"bytes": byte_text(chosen.nbytes)})
         yield _error(chosen)
+        sizes = {"window": str(WINDOWED.window), "own": str(N_CONTINUED)}
+        yield Text("decoder", "storages.decoder", sizes)
 
 
 def _blocks(report: StorageReport) -> dict[str, str]:

@@ -70,6 +70,7 @@ def _errors(result: TrimReport) -> list[float]:
 
 def _summary(result: TrimReport) -> Iterator[Text]:
     lost = int((result.kept_seen & ~result.refed_seen).sum())
+    yield Text("kept", "window.kept", {"kept": str(result.kept)})
     case = {"tokens": str(result.n_total), "kept": str(result.kept), "refed": str(result.refed)}
     yield Text("summary", "window.case", case)
     if lost == 0:

@@ -65,6 +65,28 @@ def test_each_colour_is_a_concept(name: str) -> None:
             assert getattr(model, attr) == wanted
 
 
+TOKENS = {"history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen", "shared"}
+"""Concepts of tokens and their keys."""
+CONCEPTS = {
+    "causality": {"difference", "wrongly-seen"},
+    "stepper": TOKENS | {"recompute"},
+    "storages": TOKENS | {"recompute", "cached"},
+    "window": TOKENS | {"recompute", "difference"},
+}
+"""What a lab's figures are about; figures of cells know the states of all such figures."""
+PLAIN = {"surface", "text", "muted", "line", "accent", "mark", "mark-future"}
+"""Colours of a figure's ground, words, lines and controls."""
+
+
+@pytest.mark.parametrize("name", CONCEPTS)
+def test_a_lab_uses_the_concepts_that_it_is_about(name: str) -> None:
+    used = set()
+    for _, concepts in notes(name, "themed"):
+        for concept in concepts.values():
+            used |= {concept} if isinstance(concept, str) else set(concept)
+    assert used - PLAIN <= CONCEPTS[name]
+
+
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_every_message_of_every_state_is_in_the_catalogue(name: str, language: str) -> None:
     catalogue = CATALOGUES[language]

@@ -74,6 +74,23 @@ def test_each_layer_has_its_name_above_its_rows() -> None:
             assert (min(x) + max(x)) / 2 == middle
 
 
+def test_the_cells_twin_has_each_cell_that_is_drawn_and_blanks_for_the_others() -> None:
+    for values, state in all_states("stepper"):
+        for path in ("recomputed", "cached"):
+            twin = state[f"{path}_grid.rows"]
+            places = [
+                (call, *map(int, row.split(": ")))
+                for call, row in zip(twin["call"], twin["row"], strict=True)
+            ]
+            shown = dict(zip(places, twin["state"], strict=True))
+            assert {place: one for place, one in shown.items() if one} == drawn(
+                state[f"{path}.cells"]
+            )
+            n_calls = len(calls_of(values))
+            assert len(places) == len(shown) == n_calls * 2 * values["tokens"]
+            assert places == sorted(places), "row by row, as the page fills the table"
+
+
 def test_the_read_outs_are_sums_of_what_is_drawn() -> None:
     for values, state in all_states("stepper"):
         cuts, heads = calls_of(values), REFERENCE.n_heads

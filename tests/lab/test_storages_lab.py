@@ -17,7 +17,7 @@ from kvlab.storages_lab import (
     StoragesLab,
 )
 from kvproof import compare_storages
-from kvproof.storage_report import BLOCK_SIZE
+from kvproof.storage_report import BLOCK_SIZE, N_CONTINUED, WINDOWED
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
@@ -76,6 +76,11 @@ def test_whole_blocks_of_the_prefix_are_outlined_and_marked(prefix: int, shared:
     alone = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=0)
     assert alone["places.blocks"]["width"].count(HEAVY) == 0
     assert "shared" not in alone["places.cells"]["state"]
+
+
+def test_what_the_decoder_is_comes_from_the_core() -> None:
+    [(_, sizes)] = sentences(move(Session(StoragesLab)), "decoder")
+    assert sizes == {"window": str(WINDOWED.window), "own": str(N_CONTINUED)}
 
 
 def test_only_pages_have_blocks() -> None:
