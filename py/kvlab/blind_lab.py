@@ -3,30 +3,65 @@
 Computes nothing itself: every number comes from ``kvproof.blind_spots``.
 """
 
-import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource, Model
 from numpy.typing import NDArray
 
-from kvlab.controlled import ControlledLab, radio
+from kvlab.controlled import ControlledLab, radio, select
 from kvlab.figures import empty_figure
-from kvlab.mask_texts import number
+from kvlab.formats import number, percent
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
-from kvproof import BlindSpots, blind_spots
+from kvproof import REFERENCE, BlindSpots, DecoderConfig, blind_spots
+from kvproof.config import Positions
 
-BUGS: dict[str, str | None] = {
-    "blind.mask-topleft": "mask-topleft",
-    "blind.mask-topleft-chunks": "mask-topleft-chunks",
-    "blind.mask-skipped": "mask-skipped-cache",
-    "blind.mask-skipped-past": "mask-skipped-past",
-    "blind.pos-reset": "pos-reset-learned",
-    "blind.self-read": "self-read-chunk",
-    "blind.none": None,
+
+@dataclass(frozen=True)
+class Bug:
+    """A mistake to choose."""
+
+    message: str
+    """What the list calls it."""
+    specimen: str | None
+    """Of the zoo; None: nothing is wrong."""
+    positions: Positions | None = None
+    """Another kind of positions than the specimen's."""
+
+
+BUGS = {
+    "mask-topleft": Bug("blind.bug.mask-topleft", "mask-topleft"),
+    "mask-topleft-chunks": Bug("blind.bug.mask-topleft-chunks", "mask-topleft-chunks"),
+    "mask-skipped-cache": Bug("blind.bug.mask-skipped-cache", "mask-skipped-cache"),
+    "mask-skipped-past": Bug("blind.bug.mask-skipped-past", "mask-skipped-past"),
+    "mask-value-bool": Bug("blind.bug.mask-value-bool", "mask-value-bool"),
+    "mask-value-small": Bug("blind.bug.mask-value-small", "mask-value-small"),
+    "self-read-chunk": Bug("blind.bug.self-read-chunk", "self-read-chunk"),
+    "self-read-last": Bug("blind.bug.self-read-last", "self-read-last"),
+    "pos-reset-learned": Bug("blind.bug.pos-reset-learned", "pos-reset-learned"),
+    "pos-reset-rope": Bug("blind.bug.pos-reset-rope", "pos-reset-rope"),
+    "pos-reset-alibi": Bug("blind.bug.pos-reset-alibi", "pos-reset-learned", "alibi"),
+    "bias-len-alibi": Bug("blind.bug.bias-len-alibi", "bias-len-alibi"),
+    "bias-len-distance": Bug("blind.bug.bias-len-distance", "bias-len-distance"),
+    "pos-drift-window-length": Bug("blind.bug.pos-drift-window-length", "pos-drift-window-length"),
+    "window-obo-prefill": Bug("blind.bug.window-obo-prefill", "window-obo-prefill"),
+    "window-obo-decode": Bug("blind.bug.window-obo-decode", "window-obo-decode"),
+    "window-obo-short": Bug("blind.bug.window-obo-short", "window-obo-short"),
+    "window-phase-decode": Bug("blind.bug.window-phase-decode", "window-phase-decode"),
+    "window-phase-short-chunk": Bug(
+        "blind.bug.window-phase-short-chunk", "window-phase-short-chunk"
+    ),
+    "window-phase-local": Bug("blind.bug.window-phase-local", "window-phase-local"),
+    "ring-order-early": Bug("blind.bug.ring-order-early", "ring-order-early"),
+    "logit-shift-scores": Bug("blind.bug.logit-shift-scores", "logit-shift-scores"),
+    "logit-shift-last": Bug("blind.bug.logit-shift-last", "logit-shift-last"),
+    "none": Bug("blind.bug.none", None),
 }
-"""Message -> the specimen of the zoo; None: nothing is wrong."""
+"""Name in the list and in a link -> what is done."""
 DTYPES = ["float32", "float64"]
 UNSEEN_MARK, HIDDEN_MARK = "○", "◐"
 """Instead of a number: no logit is off; logits are off, and every argmax is right."""
@@ -41,24 +76,62 @@ class BlindLab(ControlledLab):
 
     def __init__(self) -> None:
         self._errors, self._agreement = _Map(), _Map()
-        messages = list(BUGS)
+        self._own: BlindSpots | None = None
         controls = {
-            "bug": radio(messages, messages[0], messages),
+            "bug": select(
+                "blind.bug.title",
+                list(BUGS),
+                "mask-topleft",
+                [bug.message for bug in BUGS.values()],
+            ),
             "dtype": radio(DTYPES, "float64"),
         }
         super().__init__(controls, {"errors": self._errors, "agreement": self._agreement}, {})
 
+    def replace(self, own: dict[str, Any] | None) -> None:
+        """Show something of the visitor's own in place of the chosen mistake.
+
+        Args:
+            own: what ``kvlab.own.Own.answer`` says of it for this lab; None: nothing.
+        """
+        self._own = None if own is None else _own_spots(own)
+        self._update()
+
     def show(self, bug: str, dtype: str) -> Iterator[Text]:
         """Draw both maps of a mistake; say where it is invisible."""
-        spots = blind_spots(BUGS[bug], dtype=dtype)
+        if self._own is None:
+            spots = _spots(bug, dtype)
+            said = texts(spots, is_mistake=BUGS[bug].specimen is not None)
+        else:
+            spots = self._own
+            said = own_texts(spots)
+        self._draw(spots)
+        return said
+
+    def _draw(self, spots: BlindSpots) -> None:
         marks = np.where(spots.unseen, UNSEEN_MARK, "")
         strength = np.where(spots.unseen, 0, error_strength(spots.errors))
         self._errors.show(spots, marks, short(spots.errors), strength)
         marks = np.where(spots.unseen_by_argmax, HIDDEN_MARK, marks)
         lost = 1 - spots.agreement
         strength = np.where(lost > 0, FAINTEST + (STRONGEST - FAINTEST) * lost, 0)
-        self._agreement.show(spots, marks, percent(spots.agreement), strength)
-        yield from texts(spots)
+        shares = [percent(share) for share in spots.agreement.ravel().tolist()]
+        self._agreement.show(spots, marks, shares, strength)
+
+
+@lru_cache(maxsize=64)
+def _spots(bug: str, dtype: str) -> BlindSpots:
+    """A choice is often gone back to."""
+    chosen = BUGS[bug]
+    return blind_spots(chosen.specimen, dtype=dtype, positions=chosen.positions)
+
+
+def _own_spots(answer: dict[str, Any]) -> BlindSpots:
+    errors = [[float(error) for error in row] for row in answer["errors"]]
+    lengths = tuple(answer["n_past"]), tuple(answer["n_new"])
+    agreement = np.array(answer["agreement"], np.float64)
+    floor, seen_floors = float(answer["rounding_floor"]), float(answer["seen_floors"])
+    return BlindSpots(*lengths, np.array(errors), agreement, floor, seen_floors)
 
 
 class _Map:
@@ -136,40 +209,74 @@ def error_strength(errors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def short(errors: NDArray[np.float64]) -> list[str]:
     """Errors with two digits, as they fit into a cell."""
-    return [_short(error) for error in errors.ravel().tolist()]
+    return [number(error, 2) for error in errors.ravel().tolist()]
 
 
-def _short(error: float) -> str:
-    if error == 0:
-        return "0"
-    if error < 0.001:
-        return f"{error:.0e}".replace("e-0", "e-")
-    return f"{error:#.2g}" if error < 10 else f"{error:.0f}"
-
-
-def percent(shares: NDArray[np.float64]) -> list[str]:
-    """Shares rounded down, so that only all of the rows are 100%."""
-    return [f"{math.floor(100 * share)}%" for share in shares.ravel().tolist()]
-
-
-def texts(spots: BlindSpots) -> Iterator[Text]:
+def texts(spots: BlindSpots, is_mistake: bool) -> Iterator[Text]:
     """Where the mistake is invisible, and where the argmax hides it."""
-    unseen, hidden = spots.unseen, spots.unseen_by_argmax
-    cells, n_seen = str(unseen.size), int((~unseen).sum())
-    floor = spots.rounding_floor
-    yield plain("floor", f"{floor:.2e}", repr(floor))
-    if n_seen == 0:
-        yield Text("summary", "blind.summary-none", {"cells": cells})
+    yield _floor(spots)
+    yield from _decoder(spots.config)
+    cells, n_unseen = spots.unseen.size, int(spots.unseen.sum())
+    if n_unseen == cells:
+        nothing = "blind.summary-harmless" if is_mistake else "blind.summary-none"
+        yield Text("summary", nothing, {"cells": str(cells)})
         return
-    yield Text("summary", _where(spots), {"unseen": str(int(unseen.sum())), "cells": cells})
-    worst = float(spots.errors.max())
-    yield Text("summary", "blind.summary-worst", {"error": number(worst)})
-    seen = {"hidden": str(int(hidden.sum())), "seen": str(n_seen)}
-    yield Text("summary", "blind.summary-argmax", seen)
+    where, explained = _where(spots)
+    yield Text("summary", where, {"unseen": str(explained), "cells": str(cells)})
+    more = n_unseen - explained
+    if more:
+        said = "blind.summary-more.one" if more == 1 else "blind.summary-more.many"
+        yield Text("summary", said, {"more": str(more)})
+    yield from _worst(spots)
 
 
-def _where(spots: BlindSpots) -> str:
-    no_history, single = bool(spots.unseen[0].all()), bool(spots.unseen[:, 0].all())
+def own_texts(spots: BlindSpots) -> Iterator[Text]:
+    """The same of something of the visitor's own, which may be invisible anywhere."""
+    yield _floor(spots)
+    cells, n_unseen = spots.unseen.size, int(spots.unseen.sum())
+    if n_unseen == cells:
+        yield Text("summary", "blind.own.right", {"cells": str(cells)})
+        return
+    unseen = {"unseen": str(n_unseen), "cells": str(cells)}
+    yield Text("summary", "blind.own.summary", unseen)
+    yield from _worst(spots)
+
+
+def _floor(spots: BlindSpots) -> Text:
+    return plain("floor", number(spots.rounding_floor), repr(spots.rounding_floor))
+
+
+def _decoder(config: DecoderConfig | None) -> Iterator[Text]:
+    """What the reference decoder is given for this mistake."""
+    if config is None or config == REFERENCE:
+        return
+    if config.window is not None:
+        yield Text("summary", "blind.in-window", {"window": str(config.window)})
+    elif config.positions == "rope":
+        yield Text("summary", "blind.in-rope")
+    else:
+        yield Text("summary", "blind.in-alibi")
+
+
+def _where(spots: BlindSpots) -> tuple[str, int]:
+    """What hides the mistake, and how many cells that explains.
+
+    Raises:
+        ValueError: neither an empty history nor single tokens do; no sentence is about that.
+    """
+    unseen, (n_rows, n_columns) = spots.unseen, spots.unseen.shape
+    no_history, single = bool(unseen[0].all()), bool(unseen[:, 0].all())
     if no_history and single:
-        return "blind.summary-both"
-    return "blind.summary-history" if no_history else "blind.summary-single"
+        return "blind.summary-both", n_rows + n_columns - 1
+    if no_history:
+        return "blind.summary-history", n_columns
+    if single:
+        return "blind.summary-single", n_rows
+    raise ValueError("this mistake shows with an empty history and with single tokens")
+
+
+def _worst(spots: BlindSpots) -> Iterator[Text]:
+    yield Text("summary", "blind.summary-worst", {"error": number(spots.errors.max())})
+    hidden, seen = int(spots.unseen_by_argmax.sum()), int((~spots.unseen).sum())
+    counts = {"hidden": str(hidden), "seen": str(seen)}
+    yield Text("summary", "blind.summary-argmax", counts)

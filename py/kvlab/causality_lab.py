@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import empty_figure
+from kvlab.formats import number
 from kvlab.log_axis import ZERO_LEVEL, error_axis, place
-from kvlab.mask_texts import number
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
@@ -132,7 +132,7 @@ class _Moves:
             "x": position.tolist(),
             "y": [place(move) for move in values],
             "move": values,
-            "text": ["0" if move == 0 else number(move) for move in values],
+            "text": [number(move) for move in values],
             "state": np.where(position < changed, earlier, "difference").tolist(),
         }
         self._changed.location = changed - 0.5

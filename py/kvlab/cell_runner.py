@@ -72,7 +72,7 @@ class CellRunner:
         return result
 
     def answer_own(self, values_json: str, lab: str) -> str:
-        """What the mask or decoder that was shown last does in a lab (see ``kvlab.own``)."""
+        """What the mask or decoder that was shown last does, for a lab (see ``kvlab.own``)."""
         answer: str = self._own.answer(values_json, lab)
         return answer
 

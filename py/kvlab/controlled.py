@@ -90,10 +90,14 @@ def radio(options: list[str], value: str, messages: list[str] | None = None) -> 
     return control
 
 
-def select(title: str, options: list[str], value: str) -> Control:
-    """A list to choose from, of options that are the same in every language."""
+def select(
+    title: str, options: list[str], value: str, messages: list[str] | None = None
+) -> Control:
+    """A list to choose from; ``messages`` are what it shows where that isn't the options."""
     widget = Select(options=options, value=value, sizing_mode="stretch_width")
     worded(widget, title=title)
+    if messages is not None:
+        worded(widget, options=list(zip(options, messages, strict=True)))
     return Control(widget, options)
 
 

@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
 from kvlab.figures import empty_figure
-from kvlab.formats import byte_text, times_text
+from kvlab.formats import multiple, size
 from kvlab.palette import themed
 from kvlab.stored import load_stored
 from kvlab.words import Text, plain, worded
@@ -73,7 +73,7 @@ class CountsLab(ControlledLab):
             prefix=[one.prefix for one in self._measured],
             full=[f"{one.full_ms:.1f}" for one in self._measured],
             cached=[f"{one.cached_ms:.1f}" for one in self._measured],
-            times=[times_text(one.times) for one in self._measured],
+            times=[multiple(one.times) for one in self._measured],
         )
         parts: dict[str, Part] = {
             "work": self._work,
@@ -93,13 +93,13 @@ class CountsLab(ControlledLab):
         counted = {
             "prefix": str(prefix),
             "steps": steps,
-            "times": times_text(costs.recomputed.qkv_rows / costs.cached.qkv_rows),
+            "times": multiple(costs.recomputed.qkv_rows / costs.cached.qkv_rows),
         }
         yield Text("summary", "counts.counted", counted)
         clocked = {
             "prefix": str(nearest.prefix),
             "steps": self._steps,
-            "times": times_text(nearest.times),
+            "times": multiple(nearest.times),
             "full": f"{nearest.full_ms:.1f}",
             "cached": f"{nearest.cached_ms:.1f}",
         }
@@ -110,7 +110,7 @@ def _read_outs(costs: Costs) -> Iterator[Text]:
     for way, work in (("recomputed", costs.recomputed), ("cached", costs.cached)):
         for measure in MEASURES:
             n: int = getattr(work, measure)
-            text = byte_text(n) if measure == "kv_bytes" else f"{n:,}"
+            text = size(n) if measure == "kv_bytes" else f"{n:,}"
             yield plain(f"{way}-{measure}", text, str(n))
 
 
@@ -189,7 +189,7 @@ class _Ratios:
         self._curves.data = {
             "prefix": list(cases),
             "times": times,
-            "text": [times_text(ratio) for ratio in times],
+            "text": [multiple(ratio) for ratio in times],
         }
         self._now.location = prefix
 

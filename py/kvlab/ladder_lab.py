@@ -5,14 +5,15 @@ archive brings them along; those of the chosen specimen are computed anew.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from bokeh.models import ColumnDataSource, Model, Span
 
 from kvlab.controlled import ControlledLab, Part, Table, select
 from kvlab.figures import empty_figure
+from kvlab.formats import number
 from kvlab.log_axis import error_axis, place
-from kvlab.mask_texts import number
 from kvlab.palette import themed
 from kvlab.stored import load_stored
 from kvlab.words import Text, plain, worded
@@ -73,15 +74,15 @@ class LadderLab(ControlledLab):
         self._table.show(
             group=[rung.group for rung in rungs],
             name=[rung.name for rung in rungs],
-            error=[_short(rung.error) for rung in rungs],
+            error=[number(rung.error) for rung in rungs],
         )
 
     def show(self, specimen: str) -> Iterator[Text]:
         """Draw one specimen's errors; say what shows it and what doesn't."""
-        errors = ladder.specimen_errors(specimen)
+        errors = _errors(specimen)
         self._ladder.show([errors[way] for way in KEYS])
         for way in KEYS:
-            yield plain(KEYS[way], _short(errors[way]), repr(errors[way]))
+            yield plain(KEYS[way], number(errors[way]), repr(errors[way]))
         yield Text("summary", "ladder.specimen-is", {"name": specimen})
         yield _trigger_text(errors["trigger"], self._worst["float64"], self._worst["int8"])
         blind = sum(error <= zoo.blind.SEEN for way, error in errors.items() if way != "trigger")
@@ -89,19 +90,19 @@ class LadderLab(ControlledLab):
         yield Text("summary", "ladder.blind", ways)
 
 
+@lru_cache(maxsize=128)
+def _errors(specimen: str) -> dict[str, float]:
+    """A choice is often gone back to."""
+    return ladder.specimen_errors(specimen)
+
+
 def _trigger_text(error: float, float64: float, int8: float) -> Text:
     if np.isinf(error):
         return Text("summary", "ladder.trigger-infinite")
-    args = {"error": number(error), "times": f"{error / float64:.0e}".replace("e+", "e")}
+    args = {"error": number(error), "times": number(error / float64, 2)}
     if error > int8:
         return Text("summary", "ladder.trigger-clear", args)
     return Text("summary", "ladder.trigger-hidden", args)
-
-
-def _short(error: float) -> str:
-    if np.isinf(error):
-        return "∞"
-    return "0" if error == 0 else number(error)
 
 
 class _Ladder:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from kvlab.formats import number, percent
 from kvlab.words import Text, plain
 from kvproof import MaskReport, MaskResult
 
@@ -12,7 +13,7 @@ def texts(result: MaskReport, own: bool = False) -> list[Text]:
     floor = result.rounding_floor
     return [
         Text("state", "mask.state", state),
-        plain("rounding-floor", f"{floor:.2e}", repr(floor)),
+        plain("rounding-floor", number(floor), repr(floor)),
         _count("offset-hidden-keys", result.offset.wrongly_hidden_keys),
         _count("hidden-keys", result.top_left.wrongly_hidden_keys),
         *_read_outs("offset", result.offset, result),
@@ -26,7 +27,7 @@ def texts(result: MaskReport, own: bool = False) -> list[Text]:
 def _read_outs(name: str, mask: MaskResult, result: MaskReport) -> list[Text]:
     agreement = mask.argmax_agreement
     agreeing = {
-        "percent": f"{agreement:.0%}",
+        "percent": percent(agreement),
         "rows": str(round(agreement * result.n_new)),
         "all": str(result.n_new),
     }
@@ -47,11 +48,6 @@ def _error(key: str, value: float) -> Text:
     if value == 0:
         return Text(key, "number.exact-zero", {}, repr(value))
     return plain(key, number(value), repr(value))
-
-
-def number(value: float) -> str:
-    """Three significant digits."""
-    return f"{value:#.3g}" if value >= 0.001 else f"{value:.2e}"
 
 
 def _worst_row(key: str, mask: MaskResult, result: MaskReport) -> Text:
@@ -102,7 +98,7 @@ def _own_summary(result: MaskReport) -> Text:
 
 def _errors_summary(result: MaskReport, own: bool) -> Iterator[Text]:
     key, floor = "errors-summary", result.rounding_floor
-    yield Text(key, "mask.floor", {"dtype": result.dtype, "floor": f"{floor:.1e}"})
+    yield Text(key, "mask.floor", {"dtype": result.dtype, "floor": number(floor)})
     error = result.offset.max_abs_error
     if error == 0:
         yield Text(key, "mask.right-exact")
@@ -114,8 +110,8 @@ def _errors_summary(result: MaskReport, own: bool) -> Iterator[Text]:
 
 def _against_own(key: str, result: MaskReport) -> Text:
     shown = result.top_left
-    error = "0" if shown.max_abs_error == 0 else number(shown.max_abs_error)
-    counts = {"error": error, "percent": f"{shown.argmax_agreement:.0%}"}
+    error, kept = number(shown.max_abs_error), percent(shown.argmax_agreement)
+    counts = {"error": error, "percent": kept}
     return Text(key, "mask.own.errors", counts)
 
 
@@ -124,5 +120,5 @@ def _against_wrong(key: str, result: MaskReport) -> Text:
         return Text(key, "mask.wrong-same")
     error, share = number(result.top_left.max_abs_error), result.top_left.argmax_agreement
     if share:
-        return Text(key, "mask.wrong-kept", {"error": error, "percent": f"{share:.0%}"})
+        return Text(key, "mask.wrong-kept", {"error": error, "percent": percent(share)})
     return Text(key, "mask.wrong-lost", {"error": error})

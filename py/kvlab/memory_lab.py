@@ -9,7 +9,7 @@ from bokeh.models import ColumnDataSource, Model
 
 from kvlab.controlled import ControlledLab, radio, select
 from kvlab.figures import empty_figure
-from kvlab.formats import byte_text, times_text
+from kvlab.formats import multiple, size
 from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import KeptBytes, plan_memory
@@ -65,13 +65,13 @@ def _extremes(models: list[KeptBytes]) -> Iterator[Text]:
         (most, "memory.most.one", "memory.most.many"),
     ):
         names = [one.model for one in models if one.least == n]
-        yield _said_of(names, alone, together, bytes=byte_text(n))
+        yield _said_of(names, alone, together, bytes=size(n))
     saved = max(one.saved for one in models)
     if saved == 1:
         yield Text("summary", "memory.saved.nothing")
         return
     names = [one.model for one in models if one.saved == saved]
-    yield _said_of(names, "memory.saved.one", "memory.saved.many", times=times_text(saved))
+    yield _said_of(names, "memory.saved.one", "memory.saved.many", times=multiple(saved))
 
 
 def _said_of(names: list[str], alone: str, together: str, **args: str) -> Text:
@@ -94,7 +94,7 @@ class _Bars:
         worded(self.figure.xaxis[0], axis_label="memory.axis-bytes")
         powers = range(FIRST, LAST + 1, STEP)
         self.figure.xaxis.ticker.ticks = [2.0**power for power in powers]
-        self.figure.xaxis.major_label_overrides = {2.0**p: byte_text(2**p) for p in powers}
+        self.figure.xaxis.major_label_overrides = {2.0**p: size(2**p) for p in powers}
         self.figure.yaxis.ticker.ticks = list(range(len(names)))
         self.figure.yaxis.major_label_overrides = dict(enumerate(names))
         self._models, self._marks = ColumnDataSource(), {way: ColumnDataSource() for way in WAYS}
@@ -131,7 +131,7 @@ class _Bars:
             "row": list(range(len(models))),
             "model": [one.model for one in models],
             "least": [one.least for one in models],
-            **{way: [byte_text(n) if n else "–" for n in ns] for way, ns in bytes_of.items()},
+            **{way: [size(n) if n else "–" for n in ns] for way, ns in bytes_of.items()},
         }
         for way, source in self._marks.items():
             drawn = [(row, n) for row, n in enumerate(bytes_of[way]) if n is not None]

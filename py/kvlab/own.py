@@ -1,7 +1,7 @@
-"""A mask or a decoder that a cell defines, in the lab's wrong mask's place.
+"""A mask or a decoder that a cell defines, in place of a lab's mistake.
 
-The cells' Python computes what it does in a call; the lab's Python, which is another worker's, only
-draws that.  NumPy and kvproof only.
+The cells' Python computes what it does; the lab's Python, which is another worker's, only draws
+that.  NumPy and kvproof only.
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any
 from kvproof import (
     REFERENCE,
     Report,
+    blind_spots,
     check,
     decode,
     decoder_result,
@@ -18,11 +19,14 @@ from kvproof import (
     mask_result,
     new_cache,
 )
+from kvproof.checking.one_call import decoder_spots
 from kvproof.checking.report import plain
 from kvproof.masks import Mask
 
 MIME_TYPE = "application/vnd.kvproof.own+json"
 """Of what a cell shows for the page to redraw from."""
+DTYPES = ("float32", "float64")
+"""As the labs number them."""
 
 
 class Own:
@@ -31,35 +35,59 @@ class Own:
     def __init__(self, thing: Any) -> None:
         self._thing = thing
         self._is_mask = not hasattr(thing, "step")
+        self._maps: dict[str, dict[str, Any]] = {}
         self.report: Report = check(Masked(thing) if self._is_mask else thing)
 
     def answer(self, values_json: str, lab: str = "mask") -> str:
-        """What it does in a call, as JSON; ``error`` says why where it can't be told.
+        """What it does, as JSON for a lab's ``replace``; ``error`` says why it can't be told.
 
         Args:
-            lab: the one that draws it; there is only one so far.
-            values_json: the mask lab's ``n_past``, ``n_new``, and ``dtype`` (0: float32, 1:
-                float64; a decoder has its own).
+            values_json: the lab's control values.  For "mask", one call: ``n_past``, ``n_new``.
+                For "blind", all calls of its map.  For both ``dtype`` (0: float32, 1: float64; a
+                decoder has its own).
+            lab: which.
         """
-        if lab != "mask":
+        if lab not in ("mask", "blind"):
             raise ValueError(f"the lab {lab!r} draws nothing of a visitor's")
         values = json.loads(values_json)
-        n_past, n_new = values["n_past"], values["n_new"]
+        dtype = DTYPES[values["dtype"]]
         try:
-            if self._is_mask:
-                dtype = ("float32", "float64")[values["dtype"]]
-                result = mask_result(self._thing, n_past, n_new, dtype)
+            if lab == "blind":
+                content = self._map(dtype)
             else:
-                result = decoder_result(self._thing, n_past, n_new)
-        except Exception as error:  # of the visitor's code
+                content = self._call(values["n_past"], values["n_new"], dtype)
+        except BaseException as error:  # of the visitor's code, which may even exit
             return json.dumps({"error": f"{type(error).__name__}: {error}"})
-        content = {
+        return json.dumps(plain(content), allow_nan=False)
+
+    def _call(self, n_past: int, n_new: int, dtype: str) -> dict[str, Any]:
+        """As ``MaskLab.replace`` takes it."""
+        if self._is_mask:
+            result = mask_result(self._thing, n_past, n_new, dtype)
+        else:
+            result = decoder_result(self._thing, n_past, n_new)
+        return {
             "mask": result.mask.astype(int).tolist(),
             "row_errors": result.row_errors.tolist(),
             "argmax_agreement": result.argmax_agreement,
             "n_nan": result.n_nan,
         }
-        return json.dumps(plain(content), allow_nan=False)
+
+    def _map(self, dtype: str) -> dict[str, Any]:
+        """As ``BlindLab.replace`` takes it; a decoder's is the same for both precisions."""
+        key = dtype if self._is_mask else ""
+        if key not in self._maps:
+            thing = self._thing
+            found = blind_spots(thing, dtype=dtype) if self._is_mask else decoder_spots(thing)
+            self._maps[key] = {
+                "n_past": list(found.n_past),
+                "n_new": list(found.n_new),
+                "errors": found.errors.tolist(),
+                "agreement": found.agreement.tolist(),
+                "rounding_floor": found.rounding_floor,
+                "seen_floors": found.seen_floors,
+            }
+        return self._maps[key]
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         kind = "mask" if self._is_mask else "decoder"
@@ -67,7 +95,7 @@ class Own:
 
 
 def draw(thing: Any) -> Own:
-    """Have the mask lab redraw from a mask or a decoder, as the last line of a cell.
+    """Have the labs redraw from a mask or a decoder, as the last line of a cell.
 
     Args:
         thing: ``mask(n_past, n_new)`` -> bool (n_new, n_past + n_new), put into the reference

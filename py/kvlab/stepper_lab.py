@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
 
 from kvlab.cell_figure import CellFigure, text_marks
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
-from kvlab.formats import times_text
+from kvlab.formats import multiple
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, Call, trace_calls
@@ -68,7 +68,7 @@ class StepperLab(ControlledLab):
             yield plain(f"{name}-scores", f"{scores:,}", str(scores))
         n_rows, n_cached = rows(recomputed), rows(cached)
         total = {"rows": f"{n_rows:,}", "cached": f"{n_cached:,}"}
-        yield Text("summary", "stepper.total", total | {"times": times_text(n_rows / n_cached)})
+        yield Text("summary", "stepper.total", total | {"times": multiple(n_rows / n_cached)})
         sizes = {"layers": str(N_LAYERS), "heads": str(REFERENCE.n_heads)}
         yield Text("decoder", "stepper.decoder", sizes)
 

@@ -13,9 +13,8 @@ from bokeh.plotting import figure
 from kvlab.cell_figure import MARKS, CellFigure
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import empty_figure
-from kvlab.formats import byte_text
+from kvlab.formats import number, size
 from kvlab.log_axis import error_axis, place
-from kvlab.mask_texts import number
 from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
@@ -67,7 +66,7 @@ class StoragesLab(ControlledLab):
         if chosen.shared.any():
             shared = {"shared": str(int(chosen.shared[0].sum()))}
             yield Text("summary", "storages.shared", shared)
-        yield Text("summary", "storages.bytes", {"bytes": byte_text(chosen.nbytes)})
+        yield Text("summary", "storages.bytes", {"bytes": size(chosen.nbytes)})
         yield _error(chosen)
         sizes = {"window": str(WINDOWED.window), "own": str(N_CONTINUED)}
         yield Text("decoder", "storages.decoder", sizes)
@@ -139,7 +138,7 @@ class _Bytes:
         worded(self.figure.xaxis[0], axis_label="storages.axis-bytes")
         ticks = [n << 10 for n in range(0, 65, 16)]
         self.figure.xaxis.ticker.ticks = ticks
-        self.figure.xaxis.major_label_overrides = {n: byte_text(n) for n in ticks}
+        self.figure.xaxis.major_label_overrides = {n: size(n) for n in ticks}
         self._rows = ColumnDataSource()
         bars = self.figure.hbar(
             "row", right="bytes", height=0.6, source=self._rows, fill_alpha="strength"
@@ -154,7 +153,7 @@ class _Bytes:
             "row": list(rows),
             "storage": [report.storage for report in reports],
             "bytes": [report.nbytes for report in reports],
-            "text": [byte_text(report.nbytes) for report in reports],
+            "text": [size(report.nbytes) for report in reports],
             "error": [_short(report.max_abs_error) for report in reports],
             "strength": [0.9 if row == chosen else 0.35 for row in rows],
         }

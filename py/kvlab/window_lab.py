@@ -12,8 +12,8 @@ from bokeh.models import ColumnDataSource, Model, Span
 from kvlab.cell_figure import CellFigure, text_marks
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import axis_outputs, empty_figure, set_axis
+from kvlab.formats import number
 from kvlab.log_axis import error_axis, place
-from kvlab.mask_texts import number
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, TrimReport, trim_or_refeed

@@ -42,13 +42,17 @@ def columns(texts: Iterable[Text]) -> dict[str, list[Any]]:
     }
 
 
-def worded(model: Any, **messages: str | list[str] | dict[float, str]) -> None:
+Messages = str | list[str] | list[tuple[str, str]] | dict[float, str]
+
+
+def worded(model: Any, **messages: Messages) -> None:
     """Put messages into a Bokeh model, and leave a note for the page to put in the words.
 
     Args:
         model: a Bokeh model; its properties hold the bare IDs until the page replaces them.
         messages: property name -> an ID of the catalogues, a list of IDs (labels of radio
-            buttons), or IDs by position (``major_label_overrides`` of an axis).
+            buttons), values and IDs (what a list shows for them), or IDs by position
+            (``major_label_overrides`` of an axis).
     """
     for name, message in messages.items():
         setattr(model, name, message)

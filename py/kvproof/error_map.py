@@ -1,7 +1,7 @@
 """Where a mistake shows and where it doesn't: its error over history lengths and chunk sizes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,25 +9,27 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kvproof import zoo
-from kvproof.config import REFERENCE
-from kvproof.mask_report import prefilled, recomputed
-from kvproof.masks import BoolArray, check_lengths
+from kvproof.cache import KVCache, new_cache
+from kvproof.cached_decoder import decode
+from kvproof.config import REFERENCE, DecoderConfig, Positions
+from kvproof.decoder import forward
+from kvproof.masks import BoolArray, IntArray, Mask, check_lengths
 from kvproof.params import FloatArray, float_dtype
 from kvproof.paths import example_tokens
-from kvproof.zoo.right import LEARNED, RightDecoder
+from kvproof.zoo.right import RightDecoder, weights
 
-N_PAST = (0, 1, 2, 3, 4, 6, 8, 12, 16)
-N_NEW = (1, 2, 3, 4, 6, 8)
+N_PAST = tuple(range(9))
+N_NEW = tuple(range(1, 7))
 SEEN_FLOORS = 10.0
 """An error beyond so many rounding floors isn't rounding."""
+CONTRAST = 1.0
+"""The reference decoder's weights are as they are drawn, and not scaled as the zoo's."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlindSpots:
     """What one call does wrong, for each history length and chunk size."""
 
-    specimen: str | None
-    """Its name in the zoo; None: nothing is wrong."""
     n_past: tuple[int, ...]
     """P, the rows of both maps."""
     n_new: tuple[int, ...]
@@ -38,11 +40,15 @@ class BlindSpots:
     """The same shape: share of the new rows, 0 to 1, whose most likely token is the right one."""
     rounding_floor: float
     """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``."""
+    seen_floors: float = SEEN_FLOORS
+    """An error beyond so many rounding floors isn't rounding."""
+    config: DecoderConfig | None = None
+    """The decoder that the mistake is made in; None: somebody else's."""
 
     @property
     def unseen(self) -> BoolArray:
         """Where no logit is off by more than rounding: the mistake has no effect there."""
-        unseen: BoolArray = self.errors <= SEEN_FLOORS * self.rounding_floor
+        unseen: BoolArray = self.errors <= self.seen_floors * self.rounding_floor
         return unseen
 
     @property
@@ -53,28 +59,31 @@ class BlindSpots:
 
 
 def blind_spots(
-    specimen: str | None = "mask-topleft",
+    mistake: str | Mask | None = "mask-topleft",
     n_past: Sequence[int] = N_PAST,
     n_new: Sequence[int] = N_NEW,
     dtype: DTypeLike = "float64",
     seed: int = 0,
+    positions: Positions | None = None,
 ) -> BlindSpots:
-    """Feed each chunk size after each history length with a mistake of the zoo; compare logits.
+    """Feed each chunk size after each history length with a mistake; compare the logits.
 
-    The mistake is made in the reference decoder.  The history is always the right one, so the error
-    is that of the one call.
+    The mistake is made in the reference decoder, with the specimen's kind of positions and window.
+    The history is always the right one, so the error is that of the one call.
 
     Args:
-        specimen: a name of ``kvproof.zoo.SPECIMENS`` whose mistake is made in the call and not in
-            the cache; None: no mistake.
+        mistake: a name of ``kvproof.zoo.SPECIMENS`` whose mistake is made in the call and not in
+            the cache; or a mask, ``mask(n_past, n_new)`` -> bool (n_new, n_past + n_new); None: no
+            mistake.
         n_past: history lengths, each P >= 0.
         n_new: chunk sizes, each C >= 1; P + C at most 512.
         dtype: "float32" or "float64".
         seed: of the reference decoder's parameters.
+        positions: another kind of positions than the specimen's.
 
     Raises:
-        ValueError: a length or the dtype is out of range, there are no lengths, or there is no such
-            specimen or it has a cache or a configuration of its own.
+        ValueError: a length or the dtype is out of range, there are no lengths, there is no such
+            specimen or it isn't of one call, or the mask isn't such an array.
 
     Example:
         >>> spots = kvproof.blind_spots("mask-topleft", n_past=[0, 1, 4], n_new=[1, 2])
@@ -83,37 +92,103 @@ def blind_spots(
                [False, False],
                [False, False]])
     """
+    check_grid(n_past, n_new)
+    name = float_dtype(dtype).name
+    decoder = _decoder(mistake, positions, name, seed)
+    config, longest = decoder.config, max(n_past)
+    text = example_tokens(longest + max(n_new))
+    expected = _recomputed(config, text.shape[1], name, seed)
+    history = _history(config, longest, name, seed)
+
+    def call(p: int, c: int) -> tuple[float, float]:
+        logits, _ = decoder.step(text[:, p : p + c], history.crop(p))
+        return compare(logits, expected[:, p : p + c])
+
+    errors, agreement = grid(n_past, n_new, call)
+    floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
+    return BlindSpots(tuple(n_past), tuple(n_new), errors, agreement, floor, config=config)
+
+
+def check_grid(n_past: Sequence[int], n_new: Sequence[int]) -> None:
+    """Refuse what is no grid of calls.
+
+    Raises:
+        ValueError: a length is out of range, or there are none.
+    """
     if not (len(n_past) and len(n_new)):
         raise ValueError(f"needs history lengths and chunk sizes, got {n_past} and {n_new}")
-    name = float_dtype(dtype).name
-    decoder = _decoder(specimen, name, seed)
-    pairs = [[check_lengths(p, c) for c in n_new] for p in n_past]
-    n_total = max(p + c for row in pairs for p, c in row)
-    expected = recomputed(n_total, name, seed)
-    cells = [[_compare(decoder, p, c, expected, seed) for p, c in row] for row in pairs]
-    errors, agreement = np.moveaxis(np.array(cells), -1, 0)
-    floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
-    return BlindSpots(specimen, tuple(n_past), tuple(n_new), errors, agreement, floor)
+    for p in n_past:
+        for c in n_new:
+            check_lengths(p, c)
 
 
-def _compare(
-    decoder: RightDecoder, n_past: int, n_new: int, expected: FloatArray, seed: int
-) -> tuple[float, float]:
+def grid(n_past: Sequence[int], n_new: Sequence[int], call: Any) -> NDArray[np.float64]:
+    """``call(p, c)`` for each pair, (its results, len(n_past), len(n_new))."""
+    return np.moveaxis(np.array([[call(p, c) for c in n_new] for p in n_past]), -1, 0)
+
+
+def compare(logits: FloatArray, wanted: FloatArray) -> tuple[float, float]:
     """Largest error and share of right argmaxes of one call; an error without number is inf."""
-    chunk = example_tokens(n_past + n_new)[:, n_past:]
-    history = prefilled(n_past, decoder.params.dtype.name, seed)
-    logits, _ = decoder.step(chunk, history.fork())
-    wanted = expected[:, n_past : n_past + n_new]
     error = float(np.abs(logits.astype(np.float64) - wanted).max())
     agreement = float((logits.argmax(-1) == wanted.argmax(-1)).mean())
     return (np.inf if np.isnan(error) else error), agreement
 
 
-@lru_cache(maxsize=32)
-def _decoder(specimen: str | None, dtype: str, seed: int) -> RightDecoder:
-    """The reference decoder with a specimen's mistake; its weights are not scaled."""
-    make: Any = RightDecoder if specimen is None else zoo.specimen(specimen).make
-    if make.empty is not RightDecoder.empty or make.config != LEARNED:
-        raise ValueError(f"{specimen!r} needs a cache or a configuration of its own")
-    decoder: RightDecoder = make(seed, config=REFERENCE, dtype=dtype, contrast=1.0)
+class _Masked(RightDecoder):
+    """With somebody's mask."""
+
+    def __init__(self, mask: Mask, **options: Any) -> None:
+        self._mask = mask
+        super().__init__(**options)
+
+    def mask(self, cache: Any, n_new: int, padding: IntArray) -> BoolArray:  # noqa: ARG002
+        return self._mask(cache.length, n_new)
+
+
+def _decoder(
+    mistake: str | Mask | None, positions: Positions | None, dtype: str, seed: int
+) -> RightDecoder:
+    """The reference decoder with a mistake; its weights are not scaled."""
+    options: Any = {"seed": seed, "dtype": dtype, "contrast": CONTRAST}
+    if callable(mistake):
+        return _Masked(mistake, config=_config(RightDecoder, positions), **options)
+    make: Any = RightDecoder if mistake is None else zoo.specimen(mistake).make
+    if not _is_of_one_call(make):
+        raise ValueError(f"the mistake of {mistake!r} isn't in one call of the reference decoder")
+    decoder: RightDecoder = make(config=_config(make, positions), **options)
     return decoder
+
+
+def _config(make: Any, positions: Positions | None) -> DecoderConfig:
+    own = make.config
+    return replace(
+        REFERENCE,
+        positions=own.positions if positions is None else positions,
+        window=own.window,
+        n_sinks=own.n_sinks,
+    )
+
+
+def _is_of_one_call(make: Any) -> bool:
+    """Whether a class changes only what a call reads, whatever the decoder's sizes."""
+    same = all(getattr(make, n) is getattr(RightDecoder, n) for n in ("empty", "full", "reset"))
+    # One that turns queries and keys apart knows them by their numbers of heads, equal here.
+    turns = hasattr(make, "rotate") or make.changes_full
+    return same and make.storage == "concat" and not turns
+
+
+# A control goes back and forth between the same few decoders; none of these is ever written to.
+@lru_cache(maxsize=16)
+def _recomputed(config: DecoderConfig, n_total: int, dtype: str, seed: int) -> FloatArray:
+    """Logits (1, n_total, V) of the example text."""
+    return forward(weights(config, seed, dtype, CONTRAST), example_tokens(n_total), config)
+
+
+@lru_cache(maxsize=16)
+def _history(config: DecoderConfig, n_past: int, dtype: str, seed: int) -> KVCache:
+    """The cache of that text's first tokens; crop it."""
+    cache = new_cache(config, dtype=dtype)
+    if n_past == 0:
+        return cache
+    params = weights(config, seed, dtype, CONTRAST)
+    return decode(params, example_tokens(n_past), cache, config)[1]

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from kvsite.numbers import number
+from kvsite.formats import number
 from kvsite.timing import Results
 
 WIDTH, HEIGHT = 720, 240

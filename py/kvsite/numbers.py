@@ -1,12 +1,10 @@
 """The numbers of the article: computed here or read from stored results, never typed.
 
-A page says ``{{ numbers.costs.recomputed | number }}``.  Values are raw; the filters at the end of
-this file write them the same way in every language.
+A page says ``{{ numbers.costs.recomputed | number }}``.  Values are raw; the filters of
+``kvsite.formats`` write them the same way in every language.
 """
 
-import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -478,54 +476,3 @@ def _exercises() -> Section:
 
 def _error(actual: Any, expected: Any) -> float:
     return float(np.abs(actual.astype(np.float64) - expected).max())
-
-
-# ------------------------------------------------------------------ how they are written
-
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-SMALLEST_POWER = -3
-"""Numbers below this power of ten are written with one."""
-
-
-def number(value: float | np.integer[Any], digits: int = 3) -> str:
-    """A number as all pages write it: 145,280; 0.699; 9.5 × 10⁻⁷.
-
-    Args:
-        value: integers are written in full, others rounded.
-        digits: significant digits, one less before a power of ten.
-
-    Raises:
-        ValueError: not a finite number.
-    """
-    if not math.isfinite(value):
-        raise ValueError(f"no page shows {value}")
-    if value == 0 or isinstance(value, int | np.integer):
-        return f"{value:,.0f}"
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")  # rounded: 0.9999 has become 1.00
-    if int(exponent) >= SMALLEST_POWER:
-        return f"{value:,.{max(0, digits - 1 - int(exponent))}f}"
-    mantissa, exponent = f"{value:.{digits - 2}e}".split("e")
-    return f"{mantissa}\u00a0×\u00a010{str(int(exponent)).translate(SUPERSCRIPTS)}"
-
-
-def percent(share: float) -> str:
-    """A share of 1 in whole percent: 78%."""
-    return f"{share:.0%}"
-
-
-def size(n_bytes: int) -> str:
-    """Bytes in the largest binary unit that isn't above them: 272 KiB, 38.1 GiB."""
-    for power, unit in ((3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if n_bytes >= 1024**power:
-            value = n_bytes / 1024**power
-            return f"{number(int(value) if value == int(value) else value)}\u00a0{unit}"
-    return f"{n_bytes}\u00a0B"
-
-
-def shape(sizes: Sequence[int]) -> str:
-    """An array's shape: [1, 4, 2, 16]."""
-    return f"[{', '.join(map(str, sizes))}]"
-
-
-FILTERS = {"number": number, "percent": percent, "size": size, "shape": shape}
-"""Name in a page -> filter."""

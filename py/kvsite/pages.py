@@ -17,12 +17,13 @@ from kvlab.cells import Cell, load_cells
 from kvsite.api import public_modules
 from kvsite.assets import SITE, Assets, style_sheet
 from kvsite.error_curve import error_curve_figure
+from kvsite.formats import FILTERS
 from kvsite.labs import default_states
 from kvsite.languages import ENGLISH, LANGUAGES, Language, page_source, words_of
 from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import colab_url, notebook_file, render_notebook
 from kvsite.notices import shipped
-from kvsite.numbers import FILTERS, numbers
+from kvsite.numbers import numbers
 from kvsite.paths import PY
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.prose import inline, table_of_contents, to_html

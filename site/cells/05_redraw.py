@@ -1,7 +1,8 @@
-"""Your own mask, drawn by the lab
+"""Your own mask, drawn by the labs
 
-Change the rule and run the cell: the mask lab redraws with it in the reference decoder, for any P
-and C, and the checker says what it would do. A decoder with full and step can be drawn as well.
+Change the rule and run the cell: the mask lab and the blind-spot map redraw with it in the
+reference decoder, for any P and C, and the checker says what it would do. A decoder with full and
+step can be drawn as well.
 """
 
 import numpy as np

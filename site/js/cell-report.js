@@ -1,6 +1,7 @@
 // A checker's report, drawn from its data. All of it is inserted as text.
 
 import { button, element } from "./cell-element.js";
+import { number } from "./numbers.js";
 import { knows, paragraph, say } from "./words.js";
 
 /**
@@ -360,16 +361,10 @@ function sentence(text) {
 
 /** @param {number} share */
 function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return `${Math.round(100 * share)}%`;
 }
 
 /** @param {Amount} amount */
 function short(amount) {
-  if (typeof amount === "string") {
-    return amount;
-  }
-  if (amount === 0) {
-    return "0";
-  }
-  return amount >= 0.01 && amount < 1000 ? amount.toPrecision(3) : amount.toExponential(1);
+  return typeof amount === "string" ? amount : number(amount);
 }

@@ -15,8 +15,10 @@ export class LabControl {
   constructor(model, attr) {
     this.#model = model;
     this.#attr = attr;
-    const names = /** @type {string[] | undefined} */ (model.labels ?? model.options);
-    this.#choices = names?.map((name) => name.split(".").at(-1) ?? "");
+    const names = /** @type {(string | [string, string])[] | undefined} */ (
+      model.labels ?? model.options
+    );
+    this.#choices = names?.map((name) => [name].flat()[0].split(".").at(-1) ?? "");
     this.initial = this.text;
   }
 

@@ -151,7 +151,7 @@ export class LabDocument {
         return say(messages);
       }
       return Array.isArray(messages)
-        ? messages.map((id) => say(id))
+        ? messages.map((id) => (Array.isArray(id) ? [id[0], say(id[1])] : say(id)))
         : new Map([...messages].map(([position, id]) => [position, say(id)]));
     });
   }

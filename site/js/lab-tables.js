@@ -1,5 +1,7 @@
 // The figures as tables: the same arrays that are drawn, for readers who prefer or need text.
 
+import { number } from "./numbers.js";
+
 /**
  * @typedef {Record<string, (string | number)[]>} Columns of a data source
  * @typedef {Record<string, string>} Marks a cell's state -> its mark
@@ -87,9 +89,14 @@ function heading(scope, text) {
 function cell(value, marks) {
   const element = document.createElement("td");
   const mark = marks[value];
-  element.textContent = mark ?? String(value);
   if (mark) {
     element.className = String(value);
+    element.textContent = mark;
+  } else if (typeof value === "number" && !Number.isInteger(value)) {
+    element.dataset.value = String(value);
+    element.textContent = number(value);
+  } else {
+    element.textContent = String(value);
   }
   return element;
 }

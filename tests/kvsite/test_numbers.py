@@ -1,9 +1,7 @@
 """The article's numbers: those of the sources, and each from another place than it is made in."""
 
-import math
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.lab.lab_states import move, value
 
@@ -13,16 +11,13 @@ from kvlab.session import Session
 from kvlab.window_lab import KEPT, WINDOWS, WindowLab
 from kvproof.checking import KINDS
 from kvproof.zoo import SPECIMENS
-from kvsite.numbers import number, numbers, percent, shape, size
+from kvsite.numbers import numbers
 from kvsite.timing import load_results
 
 
 @pytest.fixture(scope="module")
 def n() -> dict[str, Any]:
     return numbers()
-
-
-# ------------------------------------------------------------------ values
 
 
 def test_the_counts_of_the_sources(n: dict[str, Any]) -> None:
@@ -175,58 +170,3 @@ def test_the_exercises(n: dict[str, Any]) -> None:
     assert answers["last_scores"] == (232, 1000)
     assert answers["chunked_scores"] == 256 * (256 + 512 + 768) + 232 * 1000
     assert answers["no_mask_one"] < 1e-14 < 0.02 < answers["no_mask_two"]
-
-
-# ------------------------------------------------------------------ how they are written
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.0, "0"),
-        (145_280, "145,280"),
-        (np.int64(1_800), "1,800"),
-        (0.6991, "0.699"),
-        (1.4186, "1.42"),
-        (264.5, "264"),
-        (12.5, "12.5"),
-        (0.9999, "1.00"),
-        (9.9996, "10.0"),
-        (-0.25, "-0.250"),
-        (12_345.6, "12,346"),
-        (9.5367e-07, "9.5 × 10⁻⁷"),
-        (1.33e-15, "1.3 × 10⁻¹⁵"),
-        (0.00099, "9.9 × 10⁻⁴"),
-        (0.000999, "1.0 × 10⁻³"),
-    ],
-)
-def test_numbers_are_written_alike(value: float | np.integer[Any], text: str) -> None:
-    assert number(value).replace("\u00a0", " ") == text
-
-
-def test_digits() -> None:
-    assert [number(264.5, 4), number(5.13, 2), number(3.5e-7, 4)] == [
-        "264.5",
-        "5.1",
-        "3.50\u00a0×\u00a010⁻⁷",
-    ]
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match="no page shows"):
-        number(value)
-
-
-def test_shares_sizes_and_shapes() -> None:
-    assert percent(0.778) == "78%"
-    sizes = [512, 278_528, 2**30, 40_936_407_040, 2**20 * 3 // 2]
-    assert [size(n).replace("\u00a0", " ") for n in sizes] == [
-        "512 B",
-        "272 KiB",
-        "1 GiB",
-        "38.1 GiB",
-        "1.50 MiB",
-    ]
-    assert shape((1, 4, 2, 16)) == shape([1, 4, 2, 16]) == "[1, 4, 2, 16]"

@@ -41,7 +41,7 @@ def test_the_sentences_name_the_extremes() -> None:
     said = dict(sentences(state, "summary"))
     # falcon-7b: 2 numbers of 64 features, 1 head, 32 layers, 4 bytes, 8192 tokens, 4 rows
     assert 2 * 64 * 32 * 4 * 8192 * 4 == 512 * 2**20
-    assert said["memory.least.one"] == {"model": "falcon-7b", "bytes": "512 MiB"}
+    assert said["memory.least.one"] == {"model": "falcon-7b", "bytes": "512\u00a0MiB"}
     assert said["memory.case-many"] == {"context": "8,192", "dtype": "float32", "batch": "4"}
 
 

@@ -3,6 +3,7 @@
 import pytest
 from bokeh.models import LinearAxis, Span
 
+from kvlab.controlled import select
 from kvlab.labs import LABS, lab_class
 from kvlab.mask_lab import MaskLab
 from kvlab.words import Text, columns, plain, worded
@@ -38,6 +39,12 @@ def test_a_worded_model_has_the_ids_and_a_note_for_the_page() -> None:
             }
         }
     ]
+
+
+def test_a_list_keeps_its_values_beside_its_words() -> None:
+    model = select("ladder.specimen", ["a", "b"], "b", ["blind.one", "blind.two"]).model
+    assert (model.value, model.options) == ("b", [("a", "blind.one"), ("b", "blind.two")])
+    assert model.tags[-1] == {"worded": {"options": model.options}}
 
 
 def test_a_property_that_the_model_does_not_have_is_refused() -> None:

@@ -11,6 +11,7 @@ from tests.site.test_cells import PYTHON_STARTS, TOTAL, Cells, open_cells
 from tests.site.test_page import expect_accessible
 
 import kvproof
+from kvlab.formats import number
 from kvproof.zoo import KINDS, SPECIMENS
 from kvsite.assets import SITE
 
@@ -114,12 +115,12 @@ def test_the_report_says_what_is_wrong_in_words_and_numbers(yours: CheckYours) -
     )
     case = report.locator(".report-case tr")
     expect(case).to_have_text([re.compile("^feed 1feed 1 ✗$"), "tokens00"])
-    expect(report).to_contain_text(f"off by {finding['max_abs_error']:.3g};")
+    expect(report).to_contain_text(f"off by {number(finding['max_abs_error'])};")
     expect(report).to_contain_text("First wrong: position 1")
     for sentence in finding["evidence"]:
         expect(report.get_by_text(sentence[1:])).not_to_have_count(0)
     for other in finding["alternatives"]:
-        percent = f"{other['kind']} {100 * other['confidence']:.0f} %: "
+        percent = f"{other['kind']} {100 * other['confidence']:.0f}%: "
         expect(report.get_by_role("listitem").filter(has_text=percent)).to_have_count(1)
 
 

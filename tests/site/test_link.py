@@ -105,15 +105,16 @@ def test_a_control_that_does_not_exist_is_said_and_other_peoples_words_stay(open
 
 
 def test_a_lab_below_gets_its_state_when_it_comes_near(open_lab: Any) -> None:
-    lab = open_lab("?memory.dtype=int8&bug=pos-reset")
+    lab = open_lab("?memory.dtype=int8&bug=pos-reset-rope")
     lab.slider("n_new").press("ArrowRight")
     lab.page.wait_for_function("() => new URLSearchParams(location.search).get('C') === '3'")
-    for name, label in (("blind", "positions restart at 0"), ("memory", "int8")):
-        section = lab.page.locator(f"#{name}-lab")
-        section.scroll_into_view_if_needed()
-        expect(section.get_by_role("radio", name=label)).to_be_checked()
+    blind, memory = (lab.page.locator(f"#{name}-lab") for name in ("blind", "memory"))
+    blind.scroll_into_view_if_needed()
+    expect(blind.get_by_role("combobox")).to_have_value("positions restart at 0: RoPE")
+    memory.scroll_into_view_if_needed()
+    expect(memory.get_by_role("radio", name="int8")).to_be_checked()
     words = lab.page.evaluate("() => Object.fromEntries(new URLSearchParams(location.search))")
-    assert words == {"C": "3", "bug": "pos-reset", "memory.dtype": "int8"}
+    assert words == {"C": "3", "bug": "pos-reset-rope", "memory.dtype": "int8"}
     assert notices(lab.page) == []
 
 

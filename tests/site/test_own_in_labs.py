@@ -1,4 +1,4 @@
-"""A mask of the visitor's own in the mask lab: "yours" stands by what is yours and nothing else."""
+"""A mask of the visitor's own in the labs: "yours" stands by what is yours and nothing else."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,8 @@ from tests.site.conftest import check_errors, record_errors
 from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, State
 from tests.site.test_cells import Cells
 
-from kvproof import MaskResult, mask_result
+from kvlab.formats import number
+from kvproof import MaskResult, blind_spots, mask_result
 from kvproof.masks import BoolArray
 from kvsite.words import TEXTS, load_catalogue
 
@@ -114,6 +115,21 @@ def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: OwnPage) -> N
     yours.back.click()
     yours.expect_top_left(state)
     expect(yours.back).to_be_hidden()
+
+
+def test_the_blind_spot_map_draws_it_as_well(yours: OwnPage) -> None:
+    spots = blind_spots(last_three)
+    blind = yours.page.locator("#blind-lab")
+    blind.scroll_into_view_if_needed()
+    counts = {"unseen": int(spots.unseen.sum()), "cells": spots.unseen.size}
+    said = WORDS.say("blind.own.summary", **counts)
+    summary = blind.locator('[data-readout="blind.summary"]')
+    expect(summary).to_contain_text(said, timeout=PYTHON_STARTS)
+    expect(summary).to_contain_text(number(float(spots.errors.max())))
+    expect(blind.locator("[data-own-bar]")).to_contain_text(WORDS.say("own.mask", cell=CELL))
+    blind.get_by_role("button", name=WORDS.say("blind.own.back")).click()
+    expect(summary).not_to_contain_text(said)
+    yours.expect_top_left(DEFAULT)
 
 
 @pytest.mark.parametrize(

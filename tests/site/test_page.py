@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State
 
+from kvlab.formats import number
 from kvproof import offset_mask, top_left_mask
 from kvsite.paths import DIST, NODE_MODULES, PY, ROOT
 from kvsite.serve import Handler, start_server
@@ -77,7 +78,10 @@ def test_without_scripts_masks_and_numbers_are_there(open_page: OpenPage, site_u
     errors = table_texts(page.locator('details [data-twin="mask.errors.rows"]'))
     assert [row[0] for row in errors] == ["4", "5"]
     expected = DEFAULT.report().top_left.row_errors.tolist()
-    assert [float(row[2]) for row in errors] == pytest.approx(expected, rel=1e-9)
+    assert [row[2] for row in errors] == [number(error) for error in expected]
+    exact = page.locator('details [data-twin="mask.errors.rows"] td:last-child').all()
+    found = [float(cell.get_attribute("data-value") or "") for cell in exact]
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_opened_as_a_file_it_says_why_nothing_moves(

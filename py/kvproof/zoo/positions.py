@@ -25,7 +25,9 @@ class _Restarted(RightDecoder):
     def positions(self, cache: Any, n_new: int, padding: IntArray) -> IntArray:
         if cache.length == 0:
             return super().positions(cache, n_new, padding)
-        return restarted_positions(cache.length, n_new) + padding[:, None]
+        restarted = restarted_positions(cache.length, n_new)
+        # One position for all rows where that will do: ALiBi takes no other.
+        return restarted + padding[:, None] if padding.any() else restarted
 
 
 @broken(

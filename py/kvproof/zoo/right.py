@@ -7,6 +7,7 @@ with the name of a function that the core's ``decode`` calls, which is then call
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -90,7 +91,7 @@ class RightDecoder:
         if self.config.vocab_size is None:
             raise ValueError("the contract's decoders read token IDs: vocab_size must not be None")
         self.vocab_size = self.config.vocab_size
-        self.params = sharpened(init_params(self.config, seed, dtype), contrast)
+        self.params = weights(self.config, seed, dtype, contrast)
         hooks = {name: getattr(self, name) for name in HOOKS if hasattr(self, name)}
         self._decode = with_hooks(decode, hooks)
         self._forward = with_hooks(forward, hooks if self.changes_full else {})
@@ -222,6 +223,12 @@ class RightDecoder:
 
     def reset(self) -> None:
         """Back to the first state.  Nothing outlives a request here: there is no other."""
+
+
+@lru_cache(maxsize=8)
+def weights(config: DecoderConfig, seed: int, dtype: str, contrast: float) -> Params:
+    """The parameters of a decoder of the zoo; many share one set, and nobody writes into it."""
+    return sharpened(init_params(config, seed, dtype), contrast)
 
 
 def sharpened(params: Params, contrast: float) -> Params:
