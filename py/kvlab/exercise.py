@@ -10,17 +10,17 @@ from kvproof import offset_mask, offset_positions, top_left_mask
 N_PAST, N_NEW = 10, 3
 
 _HINTS = {
-    "positions": "the cache already holds positions 0 to 9",
+    "positions": f"the cache already holds positions 0 to {N_PAST - 1}",
     "score_shape": "a row for each new query, a column for each key, cached or new",
     "keys_read": "a query reads the whole history, the new tokens before it, and itself",
     "top_left_keys": "that triangle begins at key 0, as if there were no history",
 }
 
 _REASONS = {
-    "positions": "after the ten cached ones",
-    "score_shape": "three queries, 10 + 3 keys",
-    "keys_read": "ten cached keys, then one more new key a row",
-    "top_left_keys": "one more key a row and no history: each row loses ten",
+    "positions": f"after the {N_PAST} cached ones",
+    "score_shape": f"{N_NEW} queries, {N_PAST} + {N_NEW} keys",
+    "keys_read": f"{N_PAST} cached keys, then one more new key a row",
+    "top_left_keys": f"one more key a row and no history: each row loses {N_PAST}",
 }
 
 

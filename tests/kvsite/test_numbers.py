@@ -6,13 +6,16 @@ import pytest
 from tests.lab.lab_states import move, value
 
 import kvproof
+from kvlab import exercise
 from kvlab.causality_lab import N_TOTAL, CausalityLab
 from kvlab.session import Session
 from kvlab.window_lab import KEPT, WINDOWS, WindowLab
 from kvproof.checking import KINDS
 from kvproof.zoo import SPECIMENS
 from kvsite.numbers import numbers
+from kvsite.pages import in_words
 from kvsite.timing import load_results
+from kvsite.words import TEXTS, load_catalogue
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +160,17 @@ def test_the_article_and_the_window_lab_say_the_same(n: dict[str, Any]) -> None:
     for name, extra in (("enough", window["reach"]), ("too_few", window["reach"] - 1)):
         state = move(lab, window=chosen, extra=extra)
         assert window[name] == float(value(state, "keys-2")), name
+
+
+def test_the_cells_words_have_the_exercises_numbers() -> None:
+    english, chinese = (load_catalogue(TEXTS / f"{name}.toml") for name in ("en", "zh"))
+    past, new = (in_words(count) for count in (exercise.N_PAST, exercise.N_NEW))
+    assert english["cells.exercise.title"].endswith(f"{past} cached, {new} new")
+    assert english["cells.exercise.intro"].startswith(f"{past.capitalize()} tokens")
+    assert f" {new} new " in english["cells.exercise.intro"]
+    digits = dict(enumerate("零一二三四五六七八九十"))
+    title = chinese["cells.exercise.title"]
+    assert title.endswith(f"缓存{digits[exercise.N_PAST]}个，新来{digits[exercise.N_NEW]}个")
 
 
 def test_the_exercises(n: dict[str, Any]) -> None:
