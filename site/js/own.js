@@ -92,6 +92,8 @@ class OwnInLab {
   #asked;
   /** Asked for meanwhile. @type {Values | undefined} */
   #wanted;
+  /** Whose the page says that the figures are, by ID. @type {number | undefined} */
+  #named;
   /** The answer takes so long that the lab shows what it came with. */
   #late = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -192,6 +194,17 @@ class OwnInLab {
    */
   #entitle(own) {
     const thing = own === undefined ? undefined : this.#thing;
+    if (own !== this.#named) {
+      this.#named = own;
+      this.#rename(thing);
+    }
+    if (thing) {
+      this.#say(thing.kind === "mask" ? "own.mask" : "own.decoder", { cell: String(thing.cell) });
+    }
+  }
+
+  /** @param {Thing | undefined} thing */
+  #rename(thing) {
     for (const element of this.#section.querySelectorAll("[data-own-mask]")) {
       const { dataset } = /** @type {HTMLElement} */ (element);
       dataset.before ??= element.textContent ?? "";
@@ -200,9 +213,6 @@ class OwnInLab {
     }
     for (const element of this.#section.querySelectorAll("[data-own-only]")) {
       /** @type {HTMLElement} */ (element).hidden = !thing;
-    }
-    if (thing) {
-      this.#say(thing.kind === "mask" ? "own.mask" : "own.decoder", { cell: String(thing.cell) });
     }
   }
 }
