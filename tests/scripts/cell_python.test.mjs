@@ -89,7 +89,7 @@ test("after a failure the next start gets past the browser's cache and the snaps
 });
 
 test("a start that falls silent is a failure, a long run is not", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.timers.enable({ apis: ["setInterval"] });
   run(1);
   t.mock.timers.tick(89_000);
   workers[0].say({ type: "progress", stage: "downloading" });

@@ -19,7 +19,7 @@ beforeEach(() => {
       progress: ({ stage }) => heard.push(stage),
       ready: () => heard.push("ready"),
       failed: (message) => heard.push(message),
-      state: (name, { n_past }) => heard.push(`${name} ${n_past}`),
+      state: ({ lab: name, values }) => heard.push(`${name} ${values.n_past}`),
     },
   );
 });
@@ -34,7 +34,7 @@ const answer = (name, n_past) =>
   workers.at(-1).say({ type: "state", lab: name, values: { n_past }, state: [] });
 
 test("one question is in flight, of the later ones only the latest is asked", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.timers.enable({ apis: ["setInterval"] });
   lab.start();
   workers[0].say({ type: "ready" });
   for (const n_past of [1, 2, 3, 4]) {
@@ -49,7 +49,7 @@ test("one question is in flight, of the later ones only the latest is asked", (t
 });
 
 test("of each lab the latest question is asked, in turn", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.timers.enable({ apis: ["setInterval"] });
   lab.start();
   workers[0].say({ type: "ready" });
   lab.ask("mask", { n_past: 1 });
@@ -64,7 +64,7 @@ test("of each lab the latest question is asked, in turn", (t) => {
 });
 
 test("a question that is never answered is a failure", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.timers.enable({ apis: ["setInterval"] });
   lab.start();
   workers[0].say({ type: "ready" });
   t.mock.timers.tick(1_000_000); // nobody asked
@@ -75,7 +75,7 @@ test("a question that is never answered is a failure", (t) => {
 });
 
 test("a new start asks anew and hears nothing of the old worker", (t) => {
-  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.timers.enable({ apis: ["setInterval"] });
   lab.start();
   lab.ask("mask", { n_past: 1 });
   workers[0].say({ type: "failed", message: "lab.tar: damaged" });
