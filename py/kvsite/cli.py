@@ -158,15 +158,19 @@ def serve(args: argparse.Namespace) -> int:
     return 0
 
 
+PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
+"""Tests of one file stay together, since they share a browser's page or a long computation."""
+
+
 def test(args: argparse.Namespace) -> int:
-    """Build, then run pytest."""
+    """Build, then run pytest on all processors; ``-n0`` among its arguments: on one."""
     import pytest
 
     from kvsite.browser import ensure_chromium
 
     ensure_chromium()
     build(args)
-    return int(pytest.main(args.extra))
+    return int(pytest.main([*PARALLEL, *args.extra]))
 
 
 def check(_: argparse.Namespace) -> int:

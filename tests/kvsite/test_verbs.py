@@ -121,7 +121,7 @@ def test_arguments_behind_the_dashes_go_to_pytest(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("pytest.main", no_tests_collected)
     assert cli.test(cli._parse(["test", "--", "-k", "name"])) == 5
-    assert passed == [["-k", "name"]]
+    assert passed == [[*cli.PARALLEL, "-k", "name"]]
 
 
 def test_clean_removes_what_was_made(
