@@ -76,8 +76,12 @@ def _before(moves: NDArray[np.float64]) -> Text:
         return Text("summary", "causality.none-before")
     if moved == 0:
         return Text("summary", "causality.stays")
-    args = {"moved": str(moved), "all": str(len(moves)), "move": number(float(moves.max()))}
-    return Text("summary", "causality.leaks", args)
+    args = {"all": str(len(moves)), "move": number(float(moves.max()))}
+    if moved < len(moves):
+        return Text("summary", "causality.leaks-some", args | {"moved": str(moved)})
+    if moved == 1:
+        return Text("summary", "causality.leaks-one", {"move": args["move"]})
+    return Text("summary", "causality.leaks-all", args)
 
 
 class _Moves:
