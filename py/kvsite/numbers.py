@@ -15,20 +15,17 @@ import numpy as np
 import kvproof
 from kvlab import exercise
 from kvlab.mask_lab import MAX_NEW, MAX_PAST
-from kvproof import LAB, REFERENCE, DecoderConfig, layers, zoo
+from kvproof import LAB, REFERENCE, DecoderConfig, ladder, layers, zoo
 from kvproof.checking import KINDS
 from kvproof.costs import Costs
 from kvproof.model_shapes import MODEL_SHAPES
 from kvproof.paths import WORKED_EXAMPLE
 from kvproof.proof import (
-    CONTROL_ERROR,
     CONTROLS,
-    EQUIVALENCE,
     FIRST_PREFILL,
     N_TOKENS,
     PATHS,
     RAGGED,
-    ROUNDING_UNITS,
     Proof,
 )
 from kvsite.listings import constant
@@ -66,12 +63,13 @@ def numbers() -> dict[str, Section]:
         "broken": _broken(lab_proof, results),
         "argmax": _argmax(),
         "zoo": _zoo(),
+        "ladder": _ladder(),
         "costs": _costs(results),
         "lab_costs": _lab_costs(),
         "memory": _memory(),
         "heads": _heads(),
         "padding": _padding(results),
-        "window": _window(),
+        "window": _window(results),
         "storages": _storages(),
         "exercises": _exercises(),
     }
@@ -83,11 +81,20 @@ def numbers() -> dict[str, Section]:
 def _model() -> Section:
     """Sizes of the two decoders."""
     return {
-        **vars(REFERENCE),
-        "head_dim": REFERENCE.head_dim,
+        **{
+            name: getattr(REFERENCE, name)
+            for name in (
+                "n_layers",
+                "width",
+                "n_heads",
+                "head_dim",
+                "vocab_size",
+                "mlp_width",
+                "max_positions",
+            )
+        },
         "parameters": kvproof.parameter_count(REFERENCE),
         "lab_width": LAB.width,
-        "lab_heads": LAB.n_heads,
     }
 
 
@@ -125,16 +132,11 @@ def _example() -> Section:
 
 
 def _masks() -> Section:
-    """Cells of both masks in the worked example, and the rows of another one as 1 and 0."""
-    right, wrong = kvproof.offset_mask(N_PAST, N_NEW), kvproof.top_left_mask(N_PAST, N_NEW)
+    """The rows of a right mask as 1 and 0."""
+    case = 5, 3
     return {
-        "cells": right.size,
-        "open": int(right.sum()),
-        "top_left_open": int(wrong.sum()),
-        "hidden": int((right & ~wrong).sum()),
-        "leaked": int((wrong & ~right).sum()),
-        "rows_5_3": ["".join(map(str, row)) for row in kvproof.offset_mask(5, 3).astype(int)],
-        "positions_5_3": kvproof.offset_positions(5, 3).tolist(),
+        "rows_5_3": ["".join(map(str, row)) for row in kvproof.offset_mask(*case).astype(int)],
+        "positions_5_3": kvproof.offset_positions(*case).tolist(),
     }
 
 
@@ -177,7 +179,6 @@ def _mistake(n_past: int, n_new: int, config: DecoderConfig = REFERENCE, **wrong
 def _proof(proof: Proof, results: dict[str, Any]) -> Section:
     """What ``prove`` claims, and what the notebook stored of the same twelve combinations."""
     rows, others = (results["correctness"][name] for name in ("equivalence", "transformers"))
-    numpy_rows = [claim for claim in proof.claims if claim.group == EQUIVALENCE]
     prefills = [claim for claim in proof.claims if claim.group == FIRST_PREFILL]
 
     def worst(rows: list[dict[str, Any]], dtype: str) -> float:
@@ -194,9 +195,6 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
         "chunks": sorted({row["chunk"] for row in rows}),
         "prefills": sorted({int(claim.name.split()[0]) for claim in prefills}),
         "prefill_error": max(claim.error for claim in prefills if claim.dtype == "float64"),
-        "units": max(claim.error / claim.bound for claim in numpy_rows) * ROUNDING_UNITS,
-        "units_allowed": ROUNDING_UNITS,
-        "control_error": CONTROL_ERROR,
         **{dtype: worst(rows, dtype) for dtype in ("float32", "float64")},
         **{
             f"{limit.lower()}_{dtype[5:]}": value
@@ -228,18 +226,19 @@ def _every_split() -> float:
 
 
 def _paths(proof: Proof) -> Section:
-    """Three ways to feed the attention-only decoder, three seeds: largest error of each."""
-    claims = [claim for claim in proof.claims if claim.group == PATHS]
-
-    def worst(name: str) -> float:
-        return max(claim.error for claim in claims if name in claim.name)
-
+    """Ways to feed the attention-only decoder, with some seeds: largest error of each."""
+    errors: dict[str, list[float]] = {}
+    for claim in proof.claims:
+        if claim.group == PATHS:
+            _, _, way = claim.name.partition(", ")  # "seed 0, every prefix"
+            errors.setdefault(way, []).append(claim.error)
+    [n_seeds] = {len(of_way) for of_way in errors.values()}
+    chunks = f"chunks of {', '.join(map(str, RAGGED))}"
+    ways = {"prefix": "every prefix recomputed", "one_by_one": "one by one", "chunked": chunks}
     return {
-        "n_seeds": len(claims) // 3,
+        "n_seeds": n_seeds,
         "chunks": list(RAGGED),
-        "prefix": worst("every prefix"),
-        "one_by_one": worst("one by one"),
-        "chunked": worst("chunks of"),
+        **{name: max(errors[way]) for name, way in ways.items()},
     }
 
 
@@ -250,7 +249,6 @@ def _curve(results: dict[str, Any]) -> Section:
     first, second = (float(half.mean()) for half in np.array_split(errors, 2))
     return {
         "n_total": curve["n_total"],
-        "largest": float(errors.max()),
         "units": float(errors.max()) / curve["rounding_unit"],
         "first_half": first,
         "second_half": second,
@@ -258,32 +256,22 @@ def _curve(results: dict[str, Any]) -> Section:
 
 
 def _broken(lab_proof: Proof, results: dict[str, Any]) -> Section:
-    """The two classic mistakes: in the notebook, and on three seeds of the attention-only decoder.
-
-    "mask" and "positions" hold a maximum each, "..._seeds" one for each seed.
-    """
-    positions, mask = results["correctness"]["broken"]
+    """The two classic mistakes in the notebook; the mask with some seeds of the other decoder."""
+    rows = {row["name"]: row for row in results["correctness"]["broken"]}
+    positions, mask = rows["positions restart"], rows["mask without offset"]
     flags = results["correctness"]["sdpa"]
-    seeds = {
-        name: [
-            claim.error
-            for claim in lab_proof.claims
-            if claim.group == CONTROLS and claim.name.endswith(f"5 + 3 tokens: {name}")
-        ]
-        for name in ("mask without offset", "positions restart")
-    }
     return {
-        "n_variants": len(results["correctness"]["broken"]),
         "positions": positions["max_logit_error"],
-        "positions_argmax": positions["argmax_agreement"],
         "mask": mask["max_logit_error"],
         "mask_argmax": mask["argmax_agreement"],
         "n_nan": positions["n_nan"] + mask["n_nan"],
         "smallest": [_mistake(1, 2, **wrong) for wrong in MISTAKES],
-        "mask_seeds": seeds["mask without offset"],
-        "positions_seeds": seeds["positions restart"],
+        "mask_seeds": [
+            claim.error
+            for claim in lab_proof.claims
+            if claim.group == CONTROLS and claim.name.endswith("5 + 3 tokens: mask without offset")
+        ],
         "flag_from_top_left": max(row["flag_from_top_left"] for row in flags),
-        "lower_right_from_offset": max(row["lower_right_from_offset"] for row in flags),
         "flag_from_offset": min(row["flag_from_offset"] for row in flags if row["n_past"]),
     }
 
@@ -295,7 +283,18 @@ def _argmax() -> Section:
         share = kvproof.report(n_past, n_new).top_left.argmax_agreement
         agreeing += round(share * n_new)
         rows += n_new
-    return {"n_rows": rows, "share": agreeing / rows, "max_past": MAX_PAST, "max_new": MAX_NEW}
+    return {"n_rows": rows, "share": agreeing / rows}
+
+
+def _ladder() -> Section:
+    """How far right decoders are from their floors, and broken ones from them."""
+    floors, worst = ladder.rounding_floors(), dict.fromkeys(ladder.GROUPS, 0.0)
+    for rung in ladder.right_rungs():
+        worst[rung.group] = max(worst[rung.group], rung.error)
+    return {
+        "floors": max(worst[dtype] / floors[dtype] for dtype in ("float32", "float64")),
+        "gap": min(rung.error for rung in ladder.broken_rungs()) / worst["float64"],
+    }
 
 
 def _zoo() -> Section:
@@ -325,7 +324,6 @@ def _costs(results: dict[str, Any]) -> Section:
         "ratio": costs.recomputed.positions / costs.cached.positions,
         "kv_bytes": costs.cached.kv_bytes,
         "time_ratio": last.last_only_over_cached,
-        "time_ratio_naive": last.full_over_cached,
     }
 
 
@@ -378,7 +376,7 @@ def _heads() -> Section:
         n: kvproof.count_costs(replace(REFERENCE, n_kv_heads=n), 0, N_TOKENS).cached.kv_bytes
         for n in (4, 2, 1)
     }
-    return {"n_heads": REFERENCE.n_heads, "kv_bytes": by_heads}
+    return {"kv_bytes": by_heads}
 
 
 def _padding(results: dict[str, Any]) -> Section:
@@ -394,7 +392,7 @@ def _padding(results: dict[str, Any]) -> Section:
     }
 
 
-def _window(n_total: int = 16, kept: int = 4, window: int = 4) -> Section:
+def _window(results: dict[str, Any], n_total: int = 16, kept: int = 4, window: int = 4) -> Section:
     """The last slots of a cache, beside the same tokens fed again: the window lab's default."""
     trimmed = kvproof.trim_or_refeed(n_total, kept, kept, REFERENCE)
     windowed = replace(REFERENCE, window=window)
@@ -402,7 +400,9 @@ def _window(n_total: int = 16, kept: int = 4, window: int = 4) -> Section:
     enough = kvproof.trim_or_refeed(n_total, kept, kept + reach, windowed)
     too_few = kvproof.trim_or_refeed(n_total, kept, kept + reach - 1, windowed)
     ring = replace(REFERENCE, window=32, n_sinks=4)
-    rolled = kvproof.count_costs(ring, 256, 16)
+    protocol = results["protocol"]
+    last, steps = protocol["prefixes"][-1], protocol["continuation_steps"]
+    rolled = kvproof.count_costs(ring, last, steps)
     assert rolled.rolling
     return {
         "n_total": n_total,

@@ -1,5 +1,6 @@
 """The article's numbers: those of the sources, and each from another place than it is made in."""
 
+import re
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from kvlab import exercise
 from kvlab.causality_lab import N_TOTAL, CausalityLab
 from kvlab.session import Session
 from kvlab.window_lab import KEPT, WINDOWS, WindowLab
+from kvproof import ladder
 from kvproof.checking import KINDS
 from kvproof.zoo import SPECIMENS
-from kvsite.numbers import numbers
+from kvsite.assets import SITE
+from kvsite.numbers import _broken, numbers
 from kvsite.pages import in_words
 from kvsite.timing import load_results
 from kvsite.words import TEXTS, load_catalogue
@@ -72,7 +75,8 @@ def test_right_paths_are_right_and_mistakes_show(n: dict[str, Any]) -> None:
     assert n["proof"]["prefill_error"] <= 1e-14
     assert min(n["broken"]["smallest"]) > 0.02
     assert n["paths"]["n_seeds"] == len(n["broken"]["mask_seeds"]) == 3
-    assert min(*n["broken"]["mask_seeds"], *n["broken"]["positions_seeds"]) > 0.1
+    assert min(n["broken"]["mask_seeds"]) > 0.1
+    assert n["broken"]["mask_argmax"] == 1
     assert n["broken"]["mask"] == pytest.approx(kvproof.report(4, 2).top_left.max_abs_error)
 
 
@@ -184,3 +188,26 @@ def test_the_exercises(n: dict[str, Any]) -> None:
     assert answers["last_scores"] == (232, 1000)
     assert answers["chunked_scores"] == 256 * (256 + 512 + 768) + 232 * 1000
     assert answers["no_mask_one"] < 1e-14 < 0.02 < answers["no_mask_two"]
+
+
+def test_the_ladder_has_a_gap(n: dict[str, Any]) -> None:
+    right = max(rung.error for rung in ladder.right_rungs() if rung.group == "float64")
+    least = min(rung.error for rung in ladder.broken_rungs())
+    assert n["ladder"]["gap"] == least / right > 1e9
+    assert 1 < n["ladder"]["floors"] < 20
+
+
+def test_stored_rows_are_found_by_their_names() -> None:
+    """The control: in another order they are the same."""
+    results = load_results()
+    before = _broken(kvproof.prove(kvproof.LAB), results)
+    results["correctness"]["broken"].reverse()
+    assert _broken(kvproof.prove(kvproof.LAB), results) == before
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_number_is_on_a_page(n: dict[str, Any], language: str) -> None:
+    pages = "".join(page.read_text() for page in (SITE / "pages" / language).glob("*.md"))
+    for section, values in n.items():
+        for name in values:
+            assert re.search(rf"\bn\.{section}\.{name}\b", pages), f"{section}.{name}"
