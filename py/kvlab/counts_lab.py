@@ -4,7 +4,7 @@ Computes nothing itself: counts come from ``kvproof.count_costs``, times from st
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
 from kvlab.figures import empty_figure
-from kvlab.formats import multiple, size
+from kvlab.formats import multiple, number, size
 from kvlab.palette import themed
 from kvlab.stored import load_stored
 from kvlab.words import Text, plain, worded
@@ -21,9 +21,15 @@ from kvproof import REFERENCE, Costs, count_costs
 
 PREFIXES = range(16, 257, 16)
 STEPS = ["1", "4", "16", "64"]
+ALL_STEPS = [1, *range(4, 65, 4)]
 FULL, CACHED = "full_recompute_last_only", "cached_concat"
 """The fair pair of measured paths: both project one position onto the vocabulary."""
-MEASURES = ("qkv_rows", "scores", "kv_bytes")
+MEASURES = {
+    "counts.measure.rows": "qkv_rows",
+    "counts.measure.scores": "scores",
+    "counts.measure.bytes": "kv_bytes",
+}
+"""Message -> what is counted."""
 NOTHING = 1.0
 """Where a count of zero is drawn on the log axis."""
 
@@ -64,10 +70,13 @@ class CountsLab(ControlledLab):
         results = json.loads(load_stored("cpu_timing.json") or "")
         self._measured = measured(results)
         self._steps = str(results["protocol"]["continuation_steps"])
-        self._work, self._ratios, self._clock = _Work(), _Ratios(self._measured), Table()
+        self._over_prefixes = _Growth(PREFIXES, "counts.axis-prefix")
+        self._over_steps = _Growth(ALL_STEPS, "counts.axis-steps")
+        self._ratios, self._clock = _Ratios(self._measured), Table()
         controls = {
             "prefix": slider("counts.prefix", PREFIXES, 128),
             "steps": radio(STEPS, "16"),
+            "measure": radio(list(MEASURES), "counts.measure.rows", list(MEASURES)),
         }
         self._clock.show(
             prefix=[one.prefix for one in self._measured],
@@ -76,84 +85,111 @@ class CountsLab(ControlledLab):
             times=[multiple(one.times) for one in self._measured],
         )
         parts: dict[str, Part] = {
-            "work": self._work,
+            "over-prefixes": self._over_prefixes,
+            "over-steps": self._over_steps,
             "ratios": self._ratios,
             "clock": self._clock,
         }
         super().__init__(controls, parts, {})
 
-    def show(self, prefix: int, steps: str) -> Iterator[Text]:
+    def show(self, prefix: int, steps: str, measure: str) -> Iterator[Text]:
         """Draw the counts of a case, and its place among the others."""
-        cases = {case: count_costs(REFERENCE, case, int(steps)) for case in PREFIXES}
-        costs = cases[prefix]
-        self._work.show(costs)
-        self._ratios.show(prefix, cases)
+        n_steps, counted = int(steps), MEASURES[measure]
+        self._over_prefixes.show(prefix, counted, lambda p: count_costs(REFERENCE, p, n_steps))
+        self._over_steps.show(n_steps, counted, lambda g: count_costs(REFERENCE, prefix, g))
+        self._ratios.show(prefix, {p: count_costs(REFERENCE, p, n_steps) for p in PREFIXES})
+        costs = count_costs(REFERENCE, prefix, n_steps)
         yield from _read_outs(costs)
-        nearest = min(self._measured, key=lambda one: abs(one.prefix - prefix))
-        counted = {
-            "prefix": str(prefix),
-            "steps": steps,
-            "times": multiple(costs.recomputed.qkv_rows / costs.cached.qkv_rows),
-        }
-        yield Text("summary", "counts.counted", counted)
-        clocked = {
-            "prefix": str(nearest.prefix),
-            "steps": self._steps,
-            "times": multiple(nearest.times),
-            "full": f"{nearest.full_ms:.1f}",
-            "cached": f"{nearest.cached_ms:.1f}",
-        }
-        yield Text("summary", "counts.clocked", clocked)
+        case = {"prefix": str(prefix), "steps": steps, "times": _exact(_rows_ratio(costs))}
+        yield Text("summary", "counts.counted", case)
+        yield from self._clocked(prefix, steps)
+
+    def _clocked(self, prefix: int, steps: str) -> Iterator[Text]:
+        """What was measured there, or at the nearest points, if two are as near at both."""
+        distance = min(abs(one.prefix - prefix) for one in self._measured)
+        there = distance == 0 and steps == self._steps
+        for one in self._measured:
+            if abs(one.prefix - prefix) == distance:
+                args = {
+                    "prefix": str(one.prefix),
+                    "steps": self._steps,
+                    "times": multiple(one.times),
+                    "full": f"{one.full_ms:.1f}",
+                    "cached": f"{one.cached_ms:.1f}",
+                }
+                yield Text("summary", "counts.clocked" if there else "counts.clocked-near", args)
+
+
+def _rows_ratio(costs: Costs) -> float:
+    return costs.recomputed.qkv_rows / costs.cached.qkv_rows
+
+
+def _exact(ratio: float) -> str:
+    """P + (G + 1) / 2, which is a whole number or has a half."""
+    return number(int(ratio) if ratio == int(ratio) else ratio, 4)
 
 
 def _read_outs(costs: Costs) -> Iterator[Text]:
     for way, work in (("recomputed", costs.recomputed), ("cached", costs.cached)):
-        for measure in MEASURES:
+        for measure in MEASURES.values():
             n: int = getattr(work, measure)
             text = size(n) if measure == "kv_bytes" else f"{n:,}"
             yield plain(f"{way}-{measure}", text, str(n))
 
 
-class _Work:
-    """A line for each measure with a mark for each way, on a log axis."""
+class _Growth:
+    """One measure by both ways, over prefixes or over steps, on a log axis."""
 
-    def __init__(self) -> None:
-        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, x_axis_type="log")
-        self.figure.ygrid.visible = False
-        self.figure.x_range.update(start=NOTHING / 3, end=3e8)
-        self.figure.y_range.update(start=len(MEASURES) - 0.4, end=-0.6)
-        worded(self.figure.xaxis[0], axis_label="counts.axis-count")
-        self.figure.xaxis.ticker.ticks = [NOTHING, *(10.0**power for power in range(2, 9, 2))]
-        self.figure.xaxis.major_label_overrides = {NOTHING: "0"}
-        self.figure.yaxis.ticker.ticks = list(range(len(MEASURES)))
-        names: dict[float, str] = dict(enumerate(["counts.rows", "counts.scores", "counts.bytes"]))
-        worded(self.figure.yaxis[0], major_label_overrides=names)
-        self._rows = ColumnDataSource()
-        lines = self.figure.segment(
-            "recomputed_x", "row", x1="cached_x", y1="row", source=self._rows, line_width=2
-        )
-        themed(lines.glyph, line_color="line")
+    def __init__(self, xs: Sequence[int], axis: str) -> None:
+        self._xs = list(xs)
+        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, y_axis_type="log")
+        self.figure.xgrid.visible = False
+        self.figure.x_range.update(start=0, end=1.05 * self._xs[-1])
+        self.figure.y_range.update(start=NOTHING / 3, end=3e8)
+        worded(self.figure.xaxis[0], axis_label=axis)
+        worded(self.figure.yaxis[0], axis_label="counts.axis-count")
+        quarter = self._xs[-1] // 4
+        self.figure.xaxis.ticker.ticks = [x for x in self._xs if x % quarter == 0]
+        self.figure.yaxis.ticker.ticks = [NOTHING, *(10.0**power for power in range(2, 9, 2))]
+        self.figure.yaxis.major_label_overrides = {NOTHING: "0"}
+        self._now = _now(self.figure)
+        self._curves = ColumnDataSource()
         for way, mark, concept in (
             ("recomputed", "x", "recompute"),
             ("cached", "circle", "cached"),
         ):
+            line = self.figure.line("x", f"{way}_y", source=self._curves, line_width=1.5)
+            themed(line.glyph, line_color=concept)
             points = self.figure.scatter(
-                f"{way}_x", "row", source=self._rows, marker=mark, size=12, line_width=3
+                "x", f"{way}_y", source=self._curves, marker=mark, size=8, line_width=2
             )
             themed(points.glyph, line_color=concept, fill_color=concept)
-        self.outputs: dict[str, tuple[Model, str]] = {"rows": (self._rows, "data")}
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "curves": (self._curves, "data"),
+            "now": (self._now, "location"),
+        }
 
-    def show(self, costs: Costs) -> None:
-        """Draw all measures."""
-        counts = {
-            way: [getattr(work, measure) for measure in MEASURES]
-            for way, work in (("recomputed", costs.recomputed), ("cached", costs.cached))
+    def show(self, now: int, measure: str, costs: Callable[[int], Costs]) -> None:
+        """Draw a measure; ``costs`` of a value of x."""
+        cases = [costs(x) for x in self._xs]
+        ways = {
+            "recomputed": [getattr(one.recomputed, measure) for one in cases],
+            "cached": [getattr(one.cached, measure) for one in cases],
         }
-        self._rows.data = {
-            "row": list(range(len(MEASURES))),
-            **counts,
-            **{f"{way}_x": [max(n, NOTHING) for n in ns] for way, ns in counts.items()},
+        self._curves.data = {
+            "x": self._xs,
+            **ways,
+            **{f"{way}_y": [max(n, NOTHING) for n in ns] for way, ns in ways.items()},
         }
+        self._now.location = now
+
+
+def _now(fig: figure) -> Span:
+    """The line at what is chosen."""
+    line = Span(dimension="height", line_dash="dashed", line_width=1.5)
+    themed(line, line_color="text")
+    fig.add_layout(line)
+    return line
 
 
 class _Ratios:
@@ -168,9 +204,7 @@ class _Ratios:
         worded(self.figure.yaxis[0], axis_label="counts.axis-times")
         self.figure.xaxis.ticker.ticks = [one.prefix for one in clocked]
         self.figure.yaxis.ticker.ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500]
-        self._now = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._now, line_color="text")
-        self.figure.add_layout(self._now)
+        self._now = _now(self.figure)
         self._curves = ColumnDataSource()
         line = self.figure.line("prefix", "times", source=self._curves, line_width=1.5)
         themed(line.glyph, line_color="recompute")
@@ -185,11 +219,11 @@ class _Ratios:
 
     def show(self, prefix: int, cases: dict[int, Costs]) -> None:
         """Draw the ratios of counts of all prefixes."""
-        times = [costs.recomputed.qkv_rows / costs.cached.qkv_rows for costs in cases.values()]
+        times = [_rows_ratio(costs) for costs in cases.values()]
         self._curves.data = {
             "prefix": list(cases),
             "times": times,
-            "text": [multiple(ratio) for ratio in times],
+            "text": [_exact(ratio) for ratio in times],
         }
         self._now.location = prefix
 

@@ -21,17 +21,23 @@ RESULTS = json.loads(
 
 @pytest.mark.parametrize(("prefix", "steps"), [(16, 1), (256, 16), (48, 4)])
 def test_counts_are_what_instrumented_code_counts(prefix: int, steps: int) -> None:
-    state = move(Session(CountsLab), prefix=prefix, steps=STEPS.index(str(steps)))
+    i = STEPS.index(str(steps))
+    state = move(Session(CountsLab), prefix=prefix, steps=i)
     costs = measure_costs(REFERENCE, prefix, steps)
     for way, work in (("recomputed", costs.recomputed), ("cached", costs.cached)):
-        counts = [getattr(work, measure) for measure in MEASURES]
-        assert state["work.rows"][way] == counts
-        assert [int(value(state, f"{way}-{measure}")) for measure in MEASURES] == counts
+        for index, (message, measure) in enumerate(MEASURES.items()):
+            assert int(value(state, f"{way}-{measure}")) == getattr(work, measure), message
+            state = move(Session(CountsLab), prefix=prefix, steps=i, measure=index)
+            for curve, x in (("over-prefixes", prefix), ("over-steps", steps)):
+                assert state[f"{curve}.now"] == x
+                curves = state[f"{curve}.curves"]
+                drawn = dict(zip(curves["x"], curves[way], strict=True))
+                assert drawn[x] == getattr(work, measure)
 
 
 def test_ratios_follow_the_closed_form() -> None:
     """(G P + G (G + 1) / 2) / G = P + (G + 1) / 2."""
-    assert len(all_states("counts")) == len(PREFIXES) * len(STEPS)
+    assert len(all_states("counts")) == len(PREFIXES) * len(STEPS) * len(MEASURES)
     for values, state in all_states("counts"):
         steps = int(STEPS[values["steps"]])
         curves = state["ratios.curves"]
@@ -43,12 +49,14 @@ def test_ratios_follow_the_closed_form() -> None:
 
 def test_all_that_is_drawn_lies_inside_the_axes() -> None:
     lab = Session(CountsLab).lab
-    x, y = lab.roots["work"].x_range, lab.roots["ratios"].y_range
+    curves = [lab.roots[name].y_range for name in ("over-prefixes", "over-steps")]
+    y = lab.roots["ratios"].y_range
     drawn = [ratio for one in measured(RESULTS) for ratio in one.rounds]
     for _, state in all_states("counts"):
-        rows = state["work.rows"]
-        assert all(x.start < n < x.end for n in rows["recomputed_x"] + rows["cached_x"])
-        assert rows["recomputed"][2] == 0
+        for span, name in zip(curves, ("over-prefixes", "over-steps"), strict=True):
+            data = state[f"{name}.curves"]
+            assert all(span.start < n < span.end for n in data["recomputed_y"] + data["cached_y"])
+            assert all(count >= 0 for count in data["recomputed"] + data["cached"])
         drawn += state["ratios.curves"]["times"]
     assert all(y.start < ratio < y.end for ratio in drawn)
 
@@ -78,9 +86,29 @@ def test_the_clock_is_behind_the_count_wherever_it_was_measured() -> None:
         assert float(said["counts.counted"]["times"]) > one.times
 
 
-def test_the_next_measured_prefix_is_named() -> None:
-    said = dict(sentences(move(Session(CountsLab), prefix=112), "summary"))
-    assert said["counts.clocked"]["prefix"] == "128"
+@pytest.mark.parametrize(
+    ("prefix", "steps", "message", "named"),
+    [
+        (128, "16", "counts.clocked", ["128"]),
+        (128, "64", "counts.clocked-near", ["128"]),
+        (112, "16", "counts.clocked-near", ["128"]),
+        (192, "16", "counts.clocked-near", ["128", "256"]),
+    ],
+)
+def test_where_nothing_was_measured_the_nearest_is_named(
+    prefix: int, steps: str, message: str, named: list[str]
+) -> None:
+    """And both, where two are as near."""
+    state = move(Session(CountsLab), prefix=prefix, steps=STEPS.index(steps))
+    said = sentences(state, "summary")[1:]
+    assert [one for one, _ in said] == [message] * len(named)
+    assert [(args["prefix"], args["steps"]) for _, args in said] == [(p, "16") for p in named]
+
+
+def test_the_rows_ratio_is_exact() -> None:
+    """As the article has it: after 256 tokens 16 more are 4,232 rows against 16."""
+    said = dict(sentences(move(Session(CountsLab), prefix=256), "summary"))
+    assert said["counts.counted"]["times"] == "264.5"
 
 
 def test_other_samples_would_be_drawn() -> None:
@@ -107,7 +135,7 @@ def test_a_copy_beside_the_module_comes_first(
 
 
 @pytest.mark.parametrize(
-    ("values", "error"), [({"prefix": -1}, KeyError), ({"steps": 4}, IndexError)]
+    ("values", "error"), [({"prefix": -1}, ValueError), ({"steps": 4}, IndexError)]
 )
 def test_what_no_control_can_send_is_an_error(
     values: dict[str, int], error: type[Exception]
