@@ -59,6 +59,9 @@ export class LabPython {
    * @param {Own} [own] what is drawn in place of what the page came with
    */
   ask(lab, values, own) {
+    if (!this.ready) {
+      return; // each lab asks when it is
+    }
     this.#wanted.set(lab, { lab, values, own });
     if (!this.#asked) {
       this.#askNext();

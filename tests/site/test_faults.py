@@ -100,6 +100,15 @@ def expect_load_errors(page_errors: list[str]) -> None:
     page_errors.clear()
 
 
+RETRIED = [
+    ("runtime/*/pyodide.asm.wasm", "short"),
+    ("runtime/*/pyodide-lock.json", "missing"),
+    ("assets/lab.*.tar", "corrupt"),
+    ("assets/lab-worker.*.js", "missing"),
+]
+"""A whole start each, so only one of each kind: large, small, ours, and the worker itself."""
+
+
 @pytest.mark.parametrize(
     ("file", "fault", "says"),
     [
@@ -133,14 +142,15 @@ def test_a_broken_file_is_named_the_table_works_and_retry_helps(
     state = State(5, 3, "float32")
     lab.move_to(state)
     assert lab.readouts() == table.readouts(state)
-
-    faulty_site.faults.clear()
-    lab.button.click()
-    lab.expect_runtime("live")
-    lab.expect_state(state)
-    lab.move_to(DEFAULT)
-    assert lab.readouts() == table.readouts(DEFAULT)
-    expect(lab.button).to_be_hidden()
+    expect(lab.button).to_have_text("Retry")
+    if (file, fault) in RETRIED:
+        faulty_site.faults.clear()
+        lab.button.click()
+        lab.expect_runtime("live")
+        lab.expect_state(state)
+        lab.move_to(DEFAULT)
+        assert lab.readouts() == table.readouts(DEFAULT)
+        expect(lab.button).to_be_hidden()
     expect_load_errors(page_errors)
 
 

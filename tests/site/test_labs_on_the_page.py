@@ -199,6 +199,32 @@ def test_the_live_article_is_accessible_and_its_labs_are_kept_as_pictures(articl
     article.emulate_media(color_scheme=None)
 
 
+def test_without_scripts_every_lab_can_be_read_and_nothing_is_empty(
+    open_page: OpenPage, site_url: str
+) -> None:
+    """Sentences, read-outs and tables of the default; no place that only a script would fill."""
+    page = open_page(java_script_enabled=False)
+    page.goto(site_url + "en/")
+    for name in LABS:
+        lab, data = page.locator(f"#{name}-lab"), lab_data(name)
+        initial = [str(value) for value in data["initial"].values()]
+        [outputs] = [o for values, o in states_of(data) if list(values.values()) == initial]
+        expect_texts(page, name, outputs)
+        for region in lab.get_by_role("region").all():
+            assert region.inner_text().strip(), f"{name}: an empty region"
+        assert lab.locator("figcaption:visible, table:visible").count() >= 2
+        drawn = {
+            output: {column: list(map(str, values)) for column, values in columns.items()}
+            for output, columns in outputs.items()
+            if isinstance(columns, dict)
+        }
+        for twin in lab.locator(f'table[data-twin^="{name}."]').all():
+            rows = [
+                row.locator("th, td").all_text_contents() for row in twin.locator("tbody tr").all()
+            ]
+            assert rows == rows_of(twin, drawn, data["marks"])
+
+
 def test_a_lab_whose_table_is_missing_says_so_and_keeps_its_default(
     open_page: OpenPage, site_url: str, expected_errors: list[str]
 ) -> None:

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.site.conftest import check_errors, record_errors
 from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, State
 from tests.site.test_cells import Cells
+from tests.site.test_page import expect_accessible
 
 from kvlab.formats import number
 from kvproof import MaskResult, blind_spots, mask_result
@@ -109,6 +110,7 @@ def yours(shared: tuple[OwnPage, list[str]]) -> Iterator[OwnPage]:
 
 def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: OwnPage) -> None:
     expect(yours.cells.cell(CELL)).to_contain_text("Wrong")
+    expect_accessible(yours.page)
     state = State(7, 3, "float32")
     yours.lab.move_to(state)
     yours.expect_yours(state)
