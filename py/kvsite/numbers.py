@@ -397,7 +397,6 @@ def _window(results: dict[str, Any], n_total: int = 16, kept: int = 4, window: i
     trimmed = kvproof.trim_or_refeed(n_total, kept, kept, REFERENCE)
     windowed = replace(REFERENCE, window=window)
     reach = (REFERENCE.n_layers - 1) * (window - 1)
-    enough = kvproof.trim_or_refeed(n_total, kept, kept + reach, windowed)
     too_few = kvproof.trim_or_refeed(n_total, kept, kept + reach - 1, windowed)
     ring = replace(REFERENCE, window=32, n_sinks=4)
     protocol = results["protocol"]
@@ -412,7 +411,6 @@ def _window(results: dict[str, Any], n_total: int = 16, kept: int = 4, window: i
         "second_layer": float(trimmed.key_errors[1]),
         "next_output": trimmed.next_error,
         "reach": reach,
-        "enough": float(enough.key_errors[1]),
         "too_few": float(too_few.key_errors[1]),
         "ring_window": ring.window,
         "ring_sinks": ring.n_sinks,

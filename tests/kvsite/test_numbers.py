@@ -10,7 +10,7 @@ import kvproof
 from kvlab import exercise
 from kvlab.causality_lab import N_TOTAL, CausalityLab
 from kvlab.session import Session
-from kvlab.window_lab import KEPT, WINDOWS, WindowLab
+from kvlab.window_lab import KEPT, SAME, WINDOWS, WindowLab
 from kvproof import ladder
 from kvproof.checking import KINDS
 from kvproof.zoo import SPECIMENS
@@ -144,7 +144,6 @@ def test_a_trimmed_cache_isnt_the_end_fed_again(n: dict[str, Any]) -> None:
     assert window["first_layer"] == 0
     assert min(window["second_layer"], window["next_output"], window["too_few"]) > 0.03
     assert window["reach"] == 3
-    assert window["enough"] < 1e-14
     assert (window["ring_window"], window["ring_sinks"]) == (32, 4)
     assert window["rolling_bytes"] == 2 * (32 + 4) * 2 * 64 * 4
 
@@ -161,9 +160,10 @@ def test_the_article_and_the_window_lab_say_the_same(n: dict[str, Any]) -> None:
     ):
         assert window[name] == float(value(default, key)), name
     chosen = list(WINDOWS.values()).index(window["window"])
-    for name, extra in (("enough", window["reach"]), ("too_few", window["reach"] - 1)):
-        state = move(lab, window=chosen, extra=extra)
-        assert window[name] == float(value(state, "keys-2")), name
+    too_few = move(lab, window=chosen, extra=window["reach"] - 1)
+    assert window["too_few"] == float(value(too_few, "keys-2"))
+    enough = move(lab, window=chosen, extra=window["reach"])
+    assert float(value(enough, "keys-2")) < SAME, "in the article: up to rounding"
 
 
 def test_the_cells_words_have_the_exercises_numbers() -> None:
