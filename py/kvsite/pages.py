@@ -19,7 +19,14 @@ from kvsite.assets import SITE, Assets, style_sheet
 from kvsite.error_curve import error_curve_figure
 from kvsite.formats import FILTERS
 from kvsite.labs import default_states
-from kvsite.languages import ENGLISH, LANGUAGES, Language, page_source, words_of
+from kvsite.languages import (
+    ENGLISH,
+    LANGUAGES,
+    Language,
+    checker_sentences,
+    page_source,
+    words_of,
+)
 from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import colab_url, notebook_file, render_notebook
 from kvsite.notices import shipped
@@ -91,6 +98,7 @@ class Pages:
             initial=labs["mask"]["initial"],
             config=self._assets.config(),
             messages=words_of(self._language),
+            sentences=checker_sentences(self._language),
         )
 
     def write_api(self) -> None:
@@ -151,6 +159,7 @@ class Pages:
             {
                 "config": None,
                 "contents": None,
+                "sentences": {},
                 "inline_style": None,
                 "base": None,
                 "wide": False,

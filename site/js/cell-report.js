@@ -2,7 +2,8 @@
 
 import { button, element } from "./cell-element.js";
 import { number } from "./numbers.js";
-import { knows, paragraph, say } from "./words.js";
+import { translator } from "./sentences.js";
+import { knows, paragraph, say, sentences } from "./words.js";
 
 /**
  * @typedef {{n_past: number, n_new: number, seen: boolean[][], expected: boolean[][]}} Influence
@@ -47,8 +48,7 @@ const STATES = {
   "wrongly-seen": ["!", "report.state.wrongly-seen"],
 };
 
-/** What the checker itself says is English on every page. */
-const SENTENCES = { lang: "en" };
+const translated = translator(sentences);
 
 /** Where something is wrong, and the message of it. */
 const PLACES = {
@@ -111,7 +111,7 @@ function drawnFinding(finding) {
   const others = alternatives.map(({ kind: other, confidence, why }) => {
     const args = { percent: percent(confidence), meaning: meaning(other) };
     const said = why
-      ? say("report.alternative-why", { ...args, why })
+      ? say("report.alternative-why", { ...args, why: translated(why) ?? why })
       : say("report.alternative", args);
     return element("li", {}, [element("code", {}, [other]), ` ${said}`]);
   });
@@ -123,8 +123,8 @@ function drawnFinding(finding) {
     element("p", { className: "report-label" }, [say("report.evidence")]),
     element(
       "ul",
-      SENTENCES,
-      evidence.map((text) => element("li", {}, [sentence(text)])),
+      {},
+      evidence.map((text) => entry(text, sentence)),
     ),
     ...(others.length
       ? [
@@ -303,12 +303,25 @@ function heading(scope, text) {
 
 /**
  * @param {string} title
- * @param {string[]} sentences
+ * @param {string[]} said
  * @param {boolean} open
  */
-function list(title, sentences, open) {
-  const items = sentences.map((text) => element("li", {}, [text]));
-  return items.length ? [folded(title, [element("ul", SENTENCES, items)], open)] : [];
+function list(title, said, open) {
+  const items = said.map((text) => entry(text));
+  return items.length ? [folded(title, [element("ul", {}, items)], open)] : [];
+}
+
+/**
+ * One of the checker's sentences in the page's language, or in English if it has no other.
+ *
+ * @param {string} text
+ * @param {(text: string) => string} written
+ */
+function entry(text, written = (said) => said) {
+  const said = translated(text);
+  return said === null
+    ? element("li", { lang: "en" }, [written(text)])
+    : element("li", {}, [written(said)]);
 }
 
 /**
@@ -326,7 +339,7 @@ function folded(title, content, open = false) {
  * @param {string} text
  */
 function copyable(title, text) {
-  const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0 }, [text]);
+  const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0, lang: "en" }, [text]);
   const said = element("span", { role: "status" });
   const copy = button(say("report.copy"), async () => {
     said.textContent = (await copied(text, pre)) ? say("report.copied") : say("report.select");

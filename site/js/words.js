@@ -3,6 +3,11 @@
 /** @type {Record<string, string>} */
 const messages = JSON.parse(document.getElementById("site-messages")?.textContent ?? "{}");
 
+/** @type {Record<string, string>} what the checker says, in English -> in the page's language */
+export const sentences = JSON.parse(
+  document.getElementById("checker-sentences")?.textContent ?? "{}",
+);
+
 /**
  * @param {string} id
  * @param {Record<string, string | number>} [args] what goes into the message's {places}

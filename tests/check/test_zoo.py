@@ -3,7 +3,11 @@
 More seeds, and the figures of them, are the benchmark's.
 """
 
+import json
 import math
+import re
+import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +21,13 @@ from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import Subject
 from kvproof.scorecard import Score, report_on, right_decoders, right_report, score, scored, totals
 from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, Specimen
+from kvsite.environment import node_tool
+from kvsite.languages import LANGUAGES, checker_sentences
+from kvsite.paths import ROOT
 
 SEEDS = (0, 1)
+TRANSLATE = ROOT / "tests" / "scripts" / "translate.mjs"
+_, CHINESE, _ = LANGUAGES
 
 
 class Zoo:
@@ -120,6 +129,48 @@ def test_the_snippet_of_each_finding_shows_what_is_wrong(zoo: Zoo, one: Specimen
     assert not max(errors) <= max(finding.tolerance, 1e-9)
     if finding.max_abs_error and np.isfinite(finding.max_abs_error):
         assert max(errors) == pytest.approx(finding.max_abs_error, rel=1e-6)
+
+
+SAME_IN_CHINESE = {
+    *["token", "logit", "logits", "full", "step", "length", "lengths", "capacity", "window", "inf"],
+    *[
+        "block_size",
+        "supports_padding",
+        "gold",
+        "crop",
+        "fork",
+        "feed",
+        "branch",
+        "restart",
+        "float64",
+    ],
+    *["reorder", "keys_values", "reset", "NaN", "NotImplementedError"],
+}
+
+
+def test_all_that_is_said_has_its_chinese(zoo: Zoo) -> None:
+    """By the page's own script; no English word is left but names."""
+    said = {text for report in zoo.reports.values() for text in sentences_of(report)}
+    patterns = checker_sentences(CHINESE)
+    done = subprocess.run(
+        [node_tool("node"), TRANSLATE],
+        input=json.dumps({"patterns": patterns, "sentences": sorted(said)}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    translated = dict(zip(sorted(said), json.loads(done.stdout), strict=True))
+    assert len(translated) > 250
+    assert [text for text, chinese in translated.items() if chinese is None] == []
+    words = {word for text in translated.values() for word in re.findall(r"[A-Za-z_]{3,}\d*", text)}
+    assert words - SAME_IN_CHINESE == set()
+
+
+def sentences_of(report: Report) -> Iterator[str]:
+    yield from (*report.checked, *report.not_checked, *report.notes)
+    for finding in report.findings:
+        yield from finding.evidence
+        yield from (other.why for other in finding.alternatives if other.why)
 
 
 # ------------------------------------------------------------------ the checker itself, broken

@@ -8,7 +8,7 @@ import pytest
 from kvlab.cells import load_cells
 from kvproof.checking import KINDS
 from kvproof.checking.report import NO_KIND
-from kvsite.languages import LANGUAGES, TERMS, page_source, words_of
+from kvsite.languages import LANGUAGES, TERMS, checker_sentences, page_source, words_of
 from kvsite.pages import shown_cell
 from kvsite.paths import PY, ROOT
 from kvsite.words import TEXTS, Catalogue, load_catalogue, places
@@ -88,11 +88,24 @@ def test_kinds_and_cells_say_in_english_what_their_sources_say() -> None:
         assert ENGLISH_WORDS[f"cells.{cell['id']}.intro"] == cell["intro"]
 
 
+def test_the_checkers_sentences_have_their_places_in_chinese() -> None:
+    english, *others = LANGUAGES
+    assert checker_sentences(english) == {}
+    for language in others:
+        said = checker_sentences(language)
+        assert len(said) > 200
+        assert [text for text, chinese in said.items() if places(text) != places(chinese)] == []
+
+
 def test_chinese_keeps_to_the_vocabulary() -> None:
     table = (ROOT / "docs" / "CHINESE.md").read_text("utf-8")
     last_column = re.findall(r"\| ([^|]+) \|$", table, re.MULTILINE)[1:]
     forbidden = [word for cell in last_column for word in cell.split("，")]
-    files = [TEXTS / "zh.toml", ROOT / "notebooks" / "texts" / "zh.md"]
+    files = [
+        TEXTS / "zh.toml",
+        TEXTS / "checker" / "zh.toml",
+        ROOT / "notebooks" / "texts" / "zh.md",
+    ]
     files += (SITE / "pages" / "zh").glob("*.md")
     text = "\n".join(file.read_text("utf-8") for file in files)
     assert len(forbidden) > 8

@@ -369,3 +369,22 @@ def test_stop_ends_a_decoder_that_hangs(page: Page, site_url: str) -> None:
     )
     yours.cells.button("Stop").click()
     yours.cells.expect_state(TOTAL, "stopped")
+
+
+@pytest.mark.parametrize(
+    ("folder", "run", "said"),
+    [
+        ("zh", "运行第", "5 个 token 之后，3 个一块，各行最远看到 token"),
+        ("zh-hant", "執行第", "5 個 token 之後，3 個一塊，各列最遠看到 token"),
+    ],
+)
+def test_a_chinese_report_has_no_english_sentence(
+    page: Page, site_url: str, folder: str, run: str, said: str
+) -> None:
+    page.goto(f"{site_url}{folder}/#check-yours")
+    page.get_by_role("button", name=f"{run} {TOTAL} ").click()
+    report = page.locator("#cells .report")
+    expect(report).to_be_visible(timeout=PYTHON_STARTS)
+    expect(report).to_contain_text(said)
+    expect(report.locator("li[lang=en]")).to_have_count(0)
+    assert report.locator("li").count() > 10
