@@ -453,7 +453,7 @@ def test_tab_walks_through_the_whole_article(
     open_page: OpenPage, site_url: str, folder: str
 ) -> None:
     """Each control once, from top to bottom, in sight while it has the focus; and out again."""
-    page = open_page(reduced_motion="reduce")  # so that nothing scrolls slowly
+    page = open_page()
     page.add_init_script(SAVE_DATA)
     page.goto(f"{site_url}{folder}/")
     for lab in page.locator("[data-lab]").all():
