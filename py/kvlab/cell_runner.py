@@ -23,7 +23,7 @@ HOLD_SECONDS = 0.05
 REPORT = "application/vnd.kvproof.report+json"
 """The type of a checker's report as data: the page can draw it."""
 OWN = "application/vnd.kvproof.own+json"
-"""Of a mask or a decoder that the mask lab shall redraw from (kvlab.own)."""
+"""Of a mask or a decoder that labs shall redraw from (kvlab.own)."""
 
 Write = Callable[[str, str], None]
 
@@ -34,7 +34,7 @@ class CellResult:
 
     ``value`` is the last expression as text, None if there is none or it is None.
     ``report`` is the same as JSON, if it is a checker's report.
-    ``own`` is "mask" or "decoder" if the mask lab shall redraw from it.
+    ``own`` is "mask" or "decoder" if labs shall redraw from it.
     ``error`` is the formatted traceback, None if the cell ran to its end.
     """
 
@@ -66,6 +66,8 @@ class CellRunner:
                 value = await self._evaluate(source, f"cell {number}")
                 result = _shown(value)
                 self._own = value if result.own else self._own
+                if self._own is not None:
+                    self._own.forget()  # what it reads may be another now
             except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
                 result = CellResult(error=_shortened(_explain(error)))
         output.send()

@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
 from kvlab.figures import empty_figure
-from kvlab.formats import multiple, number, size
+from kvlab.formats import multiple, size
 from kvlab.palette import themed
 from kvlab.stored import load_stored
 from kvlab.words import Text, plain, worded
@@ -126,7 +126,7 @@ def _rows_ratio(costs: Costs) -> float:
 
 def _exact(ratio: float) -> str:
     """P + (G + 1) / 2, which is a whole number or has a half."""
-    return number(int(ratio) if ratio == int(ratio) else ratio, 4)
+    return f"{ratio:,.1f}".removesuffix(".0")
 
 
 def _read_outs(costs: Costs) -> Iterator[Text]:

@@ -60,6 +60,10 @@ class Own:
             return json.dumps({"error": f"{type(error).__name__}: {error}"})
         return json.dumps(plain(content), allow_nan=False)
 
+    def forget(self) -> None:
+        """Measure anew from now on."""
+        self._maps.clear()
+
     def _call(self, n_past: int, n_new: int, dtype: str) -> dict[str, Any]:
         """As ``MaskLab.replace`` takes it."""
         if self._is_mask:

@@ -154,13 +154,9 @@ class _Bytes:
             "storage": [report.storage for report in reports],
             "bytes": [report.nbytes for report in reports],
             "text": [size(report.nbytes) for report in reports],
-            "error": [_short(report.max_abs_error) for report in reports],
+            "error": [number(report.max_abs_error) for report in reports],
             "strength": [0.9 if row == chosen else 0.35 for row in rows],
         }
-
-
-def _short(error: float) -> str:
-    return "0" if error == 0 else number(error)
 
 
 class _Errors:

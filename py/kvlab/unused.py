@@ -2,7 +2,8 @@
 
 ``import panel`` brings every widget, pane and template with it; half a second of that is for things
 which no lab touches.  A stub stands for each of these modules, and whatever is asked of it is an
-empty class.  The build runs all labs on the same stubs, so it notices one that is needed after all.
+empty class.  The build runs all labs on these stubs, and the tests compare each lab's first answer
+with that of the whole Panel.
 """
 
 import sys

@@ -163,7 +163,7 @@ PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
 
 
 def test(args: argparse.Namespace) -> int:
-    """Build, then run pytest on all processors; ``-n0`` among its arguments: on one."""
+    """Build, then run pytest on up to four processors; ``-n0`` among its arguments: on one."""
     import pytest
 
     from kvsite.browser import ensure_chromium

@@ -173,6 +173,7 @@ export class Address {
         control.show(control.initial);
       }
     }
+    this.#forgetMove(); // what Back has moved is no new step
     this.#write("replaceState");
   }
 
@@ -190,7 +191,8 @@ export class Address {
 
   /** @param {"pushState" | "replaceState"} method */
   #write(method) {
-    clearTimeout(this.#settling);
+    const how = this.#settling === undefined ? method : "pushState"; // a move is a step of its own
+    this.#forgetMove();
     const state = new URLSearchParams(this.#wanted);
     for (const [name, control] of this.#controls) {
       if (control.text !== control.initial) {
@@ -199,9 +201,15 @@ export class Address {
     }
     const search = state.size > 0 ? `?${state}` : "";
     if (search !== location.search) {
-      history[method](null, "", location.pathname + search + location.hash);
+      history[how](null, "", location.pathname + search + location.hash);
       this.#search = search;
     }
+  }
+
+  /** Nothing is to be written when the controls have settled. */
+  #forgetMove() {
+    clearTimeout(this.#settling);
+    this.#settling = undefined;
   }
 }
 

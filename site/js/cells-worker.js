@@ -98,7 +98,7 @@ function answerOwn({ runner }, { own, lab, values }) {
   try {
     answer = runner.answer_own(JSON.stringify(values), lab);
   } catch (error) {
-    // It catches what a decoder may raise: this is SystemExit and the like, or Pyodide giving up.
+    // It catches whatever the visitor's code raises: this is Pyodide giving up.
     answer = JSON.stringify({ error: reason(error).trim().split("\n").pop() });
   }
   send({ type: "own", own, lab, values, answer });

@@ -15,9 +15,7 @@ const languages = /** @type {NodeListOf<HTMLAnchorElement>} */ (
   document.querySelectorAll("a[data-language]")
 );
 for (const link of languages) {
-  if (!document.getElementById("site-config")) {
-    leadTo(link, () => location); // where it is there, main.js knows more
-  }
+  leadTo(link, () => location); // main.js, which knows more, comes after it
   const { language = "" } = link.dataset;
   link.addEventListener("click", () => keep("language", language));
   // Nobody is sent elsewhere: the page in the language that was chosen is marked.

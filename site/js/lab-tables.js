@@ -92,7 +92,7 @@ function cell(value, marks) {
   if (mark) {
     element.className = String(value);
     element.textContent = mark;
-  } else if (typeof value === "number" && !Number.isInteger(value)) {
+  } else if (typeof value === "number") {
     element.dataset.value = String(value);
     element.textContent = number(value);
   } else {

@@ -112,6 +112,9 @@ export class Lab {
    * @param {string} [answer] what the visitor's thing does with them; none: what the page came with
    */
   draw(values, answer) {
+    if (this.equal === undefined) {
+      return; // Python is gone or new, and its first answer must be of what was prebuilt
+    }
     const own = answer === undefined ? undefined : { id: this.#own?.id ?? 0, answer };
     this.#python.ask(this.#name, values, own);
   }

@@ -5,7 +5,7 @@
  * @param {() => {search: string, hash: string}} place asked at the last moment
  */
 export function leadTo(link, place) {
-  const address = link.href;
+  const address = link.href.split(/[?#]/)[0]; // without what an earlier call has put there
   const follow = () => {
     const { search, hash } = place();
     link.href = address + search + hash;

@@ -12,6 +12,9 @@ export function number(value) {
   if (!Number.isFinite(value)) {
     return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "−∞";
   }
+  if (value === 0) {
+    return "0"; // -0 as well
+  }
   if (Number.isInteger(value)) {
     return value.toLocaleString("en");
   }
@@ -21,6 +24,7 @@ export function number(value) {
     return value.toLocaleString("en", {
       minimumFractionDigits: digits,
       maximumFractionDigits: digits,
+      roundingMode: "halfEven", // as Python does
     });
   }
   const [mantissa, power] = value.toExponential(1).split("e");

@@ -133,7 +133,11 @@ class OwnInLab {
     return this.#thing?.id;
   }
 
+  /** And no longer for the cells: they are asked again when it is there. */
   waitForPython() {
+    clearTimeout(this.#patience);
+    this.#asked = undefined;
+    this.#wanted = undefined;
     this.#say("own.needs-python");
   }
 
@@ -210,6 +214,13 @@ class OwnInLab {
       dataset.before ??= element.textContent ?? "";
       const message = thing?.kind === "mask" ? dataset.ownMask : dataset.ownDecoder;
       element.textContent = thing ? say(message ?? "", { cell: thing.cell }) : dataset.before;
+    }
+    // The same for who hears a picture's name instead of reading its title.
+    const title = this.#section.querySelector("h3[data-own-mask]");
+    for (const named of title?.closest("figure")?.querySelectorAll("[aria-label]") ?? []) {
+      const { dataset } = /** @type {HTMLElement} */ (named);
+      dataset.before ??= named.ariaLabel ?? "";
+      named.ariaLabel = thing ? (title?.textContent ?? "") : dataset.before;
     }
     for (const element of this.#section.querySelectorAll("[data-own-only]")) {
       /** @type {HTMLElement} */ (element).hidden = !thing;

@@ -81,9 +81,12 @@ test("a new start asks anew and hears nothing of the old worker", (t) => {
   workers[0].say({ type: "failed", message: "lab.tar: damaged" });
   lab.start();
   workers[0].say({ type: "state", lab: "mask", values: { n_past: 1 }, state: [] });
-  lab.ask("mask", { n_past: 2 });
-  assert.deepEqual(asked(workers[1]), ["mask 2"]);
-  assert.deepEqual(heard, ["lab.tar: damaged"]);
+  lab.ask("mask", { n_past: 2 }); // dropped: it isn't ready, and each lab asks when it is
+  workers[1].say({ type: "ready" });
+  assert.deepEqual(asked(workers[1]), []);
+  lab.ask("mask", { n_past: 3 });
+  assert.deepEqual(asked(workers[1]), ["mask 3"]);
+  assert.deepEqual(heard, ["lab.tar: damaged", "ready"]);
   assert.equal(workers[1].posted[0].python.cache, "reload");
   lab.start(); // leaves no timer behind that is not mocked
 });

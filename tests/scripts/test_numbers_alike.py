@@ -30,6 +30,7 @@ def test_floats() -> None:
     rng = np.random.default_rng(0)
     values = (rng.uniform(-1, 1, 2000) * 10.0 ** rng.integers(-22, 14, 2000)).tolist()
     values += [12345.6, 999.6, 9.9996, 0.9999, 0.00099996, 0.00099, 0.699, np.inf, -np.inf, np.nan]
+    values += [12.25, 1.125, 136.5, 264.5, -0.0]  # ties, and a zero with a sign
     texts = written_by_the_scripts(values)
     assert texts == [number(value) for value in values]
     assert len(set(texts)) > 1000

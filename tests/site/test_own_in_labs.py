@@ -71,6 +71,7 @@ class OwnPage:
     def expect_names(self, title: str, column: str) -> None:
         lab = self.page.locator("#mask-lab")
         expect(lab.locator("figcaption h3").nth(1)).to_have_text(WORDS.say(title))
+        expect(lab.get_by_role("img", name=WORDS.say(title), exact=True)).to_have_count(1)
         expect(lab.locator("table.readouts thead th").last).to_have_text(WORDS.say(column))
 
 

@@ -408,8 +408,8 @@ def test_axe_finds_what_is_wrong(prebuilt_lab: Lab) -> None:
           const wrong = document.createElement("p");
           wrong.id = "wrong";
           wrong.append("pale", new Image());
-          wrong.style.color = "#bbb";
-          document.querySelector("main").append(wrong);
+          wrong.style = "color: #bbb; background: #fff";
+          document.querySelector("main").prepend(wrong); // at the end, buttons may lie over it
         }"""
     )
     with pytest.raises(AssertionError, match="image-alt"):
