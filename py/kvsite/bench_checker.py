@@ -141,7 +141,7 @@ def summary(figures: Figures) -> list[tuple[str, str, str]]:
         return f"{statistics.median(times[name]):.2f} s"
 
     return [
-        (f"checker: found, of {zoo['n']} broken decoders", f"{zoo['detected']:.1%}", "100%"),
+        (f"checker: found, {zoo['n']} checks of broken ones", f"{zoo['detected']:.1%}", "100%"),
         ("checker: its kind named first", f"{zoo['first']:.1%}", ">= 85%"),
         ("checker: its kind among the first three", f"{zoo['among_three']:.1%}", ">= 95%"),
         ("checker: found / first / three, K and V hidden", _three(figures["hidden"]), ""),
@@ -151,7 +151,7 @@ def summary(figures: Figures) -> list[tuple[str, str, str]]:
             "",
         ),
         (
-            f"checker: false alarms, of {figures['n_right']:,} right ones",
+            f"checker: false alarms, {figures['n_right']:,} checks of right ones",
             str(len(figures["false_alarms"])),
             "0",
         ),

@@ -151,17 +151,17 @@ def test_one_section_alone_needs_an_earlier_run_of_the_others(
 
 def test_the_checkers_rows(figures: dict[str, Any]) -> None:
     measured = {name: (value, goal) for name, value, goal in bench.summary(figures)}
-    assert measured["checker: found, of 10 broken decoders"] == ("100.0%", "100%")
+    assert measured["checker: found, 10 checks of broken ones"] == ("100.0%", "100%")
     assert measured["checker: its kind among the first three"] == ("95.6%", ">= 95%")
     assert measured["checker: found / first / three, K and V hidden"] == ("100% / 50% / 96%", "")
-    assert measured["checker: false alarms, of 1,180 right ones"] == ("0", "0")
+    assert measured["checker: false alarms, 1,180 checks of right ones"] == ("0", "0")
     assert measured["checker: a right REFERENCE"] == ("0.20 s", "<= 3 s")
     assert measured["checker: a tiny Llama of transformers"] == ("2.00 s", "<= 20 s")
     figures["checker"]["false_alarms"] = ["rope-static, seed 3: RightDecoder: wrong\nmore"]
     text = bench.as_markdown(figures)
     assert "named first for: layer-mix-shared." in text
     assert "False alarm: rope-static, seed 3: RightDecoder: wrong." in text
-    assert "| checker: false alarms, of 1,180 right ones | 1 | 0 |" in text
+    assert "| checker: false alarms, 1,180 checks of right ones | 1 | 0 |" in text
 
 
 def test_a_decoder_that_is_not_right_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
