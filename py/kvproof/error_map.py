@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kvproof import zoo
-from kvproof.cache import KVCache, new_cache
-from kvproof.cached_decoder import decode
 from kvproof.config import REFERENCE, DecoderConfig, Positions
-from kvproof.decoder import forward
+from kvproof.mask_report import prefilled, recomputed
 from kvproof.masks import BoolArray, IntArray, Mask, check_lengths
 from kvproof.params import FloatArray, float_dtype
 from kvproof.paths import example_tokens
-from kvproof.zoo.right import RightDecoder, weights
+from kvproof.zoo.right import RightDecoder
 
 N_PAST = tuple(range(9))
 N_NEW = tuple(range(1, 7))
@@ -97,8 +94,8 @@ def blind_spots(
     decoder = _decoder(mistake, positions, name, seed)
     config, longest = decoder.config, max(n_past)
     text = example_tokens(longest + max(n_new))
-    expected = _recomputed(config, text.shape[1], name, seed)
-    history = _history(config, longest, name, seed)
+    expected = recomputed(text.shape[1], name, seed, config)
+    history = prefilled(longest, name, seed, config)
 
     def call(p: int, c: int) -> tuple[float, float]:
         logits, _ = decoder.step(text[:, p : p + c], history.crop(p))
@@ -175,20 +172,3 @@ def _is_of_one_call(make: Any) -> bool:
     # One that turns queries and keys apart knows them by their numbers of heads, equal here.
     turns = hasattr(make, "rotate") or make.changes_full
     return same and make.storage == "concat" and not turns
-
-
-# A control goes back and forth between the same few decoders; none of these is ever written to.
-@lru_cache(maxsize=16)
-def _recomputed(config: DecoderConfig, n_total: int, dtype: str, seed: int) -> FloatArray:
-    """Logits (1, n_total, V) of the example text."""
-    return forward(weights(config, seed, dtype, CONTRAST), example_tokens(n_total), config)
-
-
-@lru_cache(maxsize=16)
-def _history(config: DecoderConfig, n_past: int, dtype: str, seed: int) -> KVCache:
-    """The cache of that text's first tokens; crop it."""
-    cache = new_cache(config, dtype=dtype)
-    if n_past == 0:
-        return cache
-    params = weights(config, seed, dtype, CONTRAST)
-    return decode(params, example_tokens(n_past), cache, config)[1]

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from kvproof.cache import KVCache, new_cache
 from kvproof.cached_decoder import decode
-from kvproof.config import REFERENCE
+from kvproof.config import REFERENCE, DecoderConfig
 from kvproof.decoder import forward
 from kvproof.masks import (
     BoolArray,
@@ -151,7 +151,7 @@ def mask_result(
     tokens = example_tokens(n_past + n_new)[:, n_past:]
     expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
     cache = prefilled(n_past, name, seed)
-    logits, _ = decode(_params(name, seed), tokens, cache, REFERENCE, mask=mask)
+    logits, _ = decode(_params(name, seed, REFERENCE), tokens, cache, REFERENCE, mask=mask)
     return compare(logits, expected, np.asarray(mask(n_past, n_new)))
 
 
@@ -165,20 +165,22 @@ def compare(logits: FloatArray, expected: FloatArray, mask: BoolArray) -> MaskRe
 # A slider revisits the same few histories.  None of these results is ever written to, so one copy
 # serves all calls.
 @lru_cache(maxsize=8)
-def _params(dtype: str, seed: int) -> Params:
-    return init_params(REFERENCE, seed, dtype)
+def _params(dtype: str, seed: int, config: DecoderConfig) -> Params:
+    return init_params(config, seed, dtype)
 
 
 @lru_cache(maxsize=128)
-def recomputed(n_total: int, dtype: str, seed: int) -> FloatArray:
-    """Logits (1, n_total, V) of the reference decoder's example text; only to be read."""
-    return forward(_params(dtype, seed), example_tokens(n_total), REFERENCE)
+def recomputed(
+    n_total: int, dtype: str, seed: int, config: DecoderConfig = REFERENCE
+) -> FloatArray:
+    """Logits (1, n_total, V) of a decoder's example text; only to be read."""
+    return forward(_params(dtype, seed, config), example_tokens(n_total), config)
 
 
 @lru_cache(maxsize=128)
-def prefilled(n_past: int, dtype: str, seed: int) -> KVCache:
+def prefilled(n_past: int, dtype: str, seed: int, config: DecoderConfig = REFERENCE) -> KVCache:
     """The cache of that text's first tokens."""
-    cache = new_cache(REFERENCE, dtype=dtype)
+    cache = new_cache(config, dtype=dtype)
     if n_past == 0:
         return cache
-    return decode(_params(dtype, seed), example_tokens(n_past), cache, REFERENCE)[1]
+    return decode(_params(dtype, seed, config), example_tokens(n_past), cache, config)[1]

@@ -8,6 +8,7 @@ import pytest
 
 from kvproof import (
     REFERENCE,
+    DecoderConfig,
     Params,
     decode,
     example_tokens,
@@ -142,8 +143,8 @@ def test_a_nan_is_counted_and_is_the_worst_of_all() -> None:
 
 
 def test_a_broken_parameter_shows_as_nan_in_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_a_nan(dtype: str, seed: int) -> Params:
-        params = init_params(REFERENCE, seed, dtype)
+    def with_a_nan(dtype: str, seed: int, config: DecoderConfig) -> Params:
+        params = init_params(config, seed, dtype)
         assert params.unembedding is not None
         unembedding = params.unembedding.copy()
         unembedding[0, 42] = np.nan
