@@ -53,8 +53,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path("../py").resolve()))
 try:
     import kvproof
-    from kvproof.cache import KVCache
-    from kvproof.fast_decoder import FastDecoder
+    from kvproof.model.cache import KVCache
+    from kvproof.model.fast_decoder import FastDecoder
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
         "This notebook needs the package kvproof, which lies beside it in the repository. Get the "
@@ -157,9 +157,9 @@ logits, longer = kvproof.decode(double, tokens[:, n_past:], cache, config)
 
 # The first layer once more, step by step, to see its query and its scores.
 first = double.blocks[0]
-x = kvproof.layers.embed(double, tokens[:, n_past:], kvproof.offset_positions(n_past, n_new))
-normed = kvproof.layers.layer_norm(x, first.norm1)
-q, _, _ = kvproof.layers.project_qkv(normed, first.attention, config.n_heads)
+x = kvproof.model.layers.embed(double, tokens[:, n_past:], kvproof.offset_positions(n_past, n_new))
+normed = kvproof.model.layers.layer_norm(x, first.norm1)
+q, _, _ = kvproof.model.layers.project_qkv(normed, first.attention, config.n_heads)
 k, v = longer.keys_values()[0]
 scores = q @ k.swapaxes(-1, -2)
 
@@ -240,7 +240,7 @@ show(
 )
 
 # %% [markdown]
-# `kvproof.report` feeds the same chunk with either mask and compares the logits with a full
+# `kvproof.compare_masks` feeds the same chunk with either mask and compares the logits with a full
 # recompute.
 #
 # With no history the two masks are the same. With any history, even for one new token, they
@@ -249,7 +249,7 @@ show(
 # likely token is a weak test: it can agree while the logits are wrong.
 
 # %%
-reports = [kvproof.report(p, c) for p, c in [(0, 4), (1, 1), (4, 1), (4, 2), (10, 3), (32, 16)]]
+reports = [kvproof.compare_masks(p, c) for p, c in [(0, 4), (1, 1), (4, 1), (4, 2), (10, 3), (32, 16)]]
 table(
     ["n_past, n_new", "keys wrongly hidden", "error, offset", "error, top-left", "argmax agrees"],
     [
@@ -613,7 +613,7 @@ table(
 )
 for dtype, bound in BOUND.items():
     worst = max(row["max_logit_error"] for row in equivalence if row["dtype"] == dtype)
-    unit = kvproof.report(0, N_TOKENS, dtype).rounding_floor
+    unit = kvproof.compare_masks(0, N_TOKENS, dtype).rounding_floor
     print(f"{dtype}: largest logit error {worst:.2e} = {worst / unit:.1f} units of rounding")
     print(f"         the bound was {bound:.0e}")
 
@@ -880,7 +880,7 @@ display(Markdown(f"**{verdict}** A test of generated text sees only what changes
 # the mistakes, not of one implementation.
 
 # %%
-numpy_mask = kvproof.report(n_past, n_new, "float64").top_left.row_errors
+numpy_mask = kvproof.compare_masks(n_past, n_new, "float64").top_left.row_errors
 numpy_logits, _ = kvproof.decode(
     double, tokens[:, n_past:], cache, config, positions=kvproof.restarted_positions
 )
@@ -1047,7 +1047,7 @@ print("NumPy, left-padded, against PyTorch, row alone:", *(f"{e:.1e}" for e in n
 # - `cached_static` does the same in preallocated room.
 # - `cached_transformers` is the GPT-2 of section 6.3 with its `DynamicCache`, which concatenates.
 # - `numpy_concat` and `numpy_static` are `kvproof.decode` with two of its storages.
-# - `numpy_fast` is `kvproof.fast_decoder` in preallocated room: the same decoder, with all that
+# - `numpy_fast` is `kvproof.model.fast_decoder` in preallocated room: the same decoder, with all that
 #   doesn't depend on the tokens worked out beforehand.
 #
 # A cache that is changed in place goes back to the prefix at the beginning of each run.

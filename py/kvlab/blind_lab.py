@@ -18,7 +18,7 @@ from kvlab.formats import number, percent
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, BlindSpots, DecoderConfig, blind_spots
-from kvproof.config import Positions
+from kvproof.model.config import Positions
 
 
 @dataclass(frozen=True)

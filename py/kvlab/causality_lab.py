@@ -22,7 +22,7 @@ from kvlab.log_axis import ZERO_LEVEL, error_axis, place
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
-from kvproof.masks import Mask
+from kvproof.model.masks import Mask
 
 N_TOTAL = 24
 MASKS: dict[str, Mask] = {"causality.causal": offset_mask, "causality.open": open_mask}

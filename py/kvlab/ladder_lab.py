@@ -1,7 +1,7 @@
 """The error ladder: every right and every broken decoder of the zoo on one log axis.
 
-Computes nothing itself: all errors come from ``kvproof.ladder``.  All rungs take seconds, so the
-archive brings them along; those of the chosen specimen are computed anew.
+Computes nothing itself: all errors come from ``kvproof.experiments.error_ladder``.  All rungs take
+seconds, so the archive brings them along; those of the chosen specimen are computed anew.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,9 @@ from kvlab.log_axis import error_axis, place
 from kvlab.palette import themed
 from kvlab.stored import load_stored
 from kvlab.words import Text, plain, worded
-from kvproof import ladder, zoo
-from kvproof.ladder import GROUPS, Rung
+from kvproof import zoo
+from kvproof.experiments import error_ladder
+from kvproof.experiments.error_ladder import GROUPS, Rung
 
 LOOKS = {
     "float64": ("circle", "accent"),
@@ -56,7 +57,7 @@ LINES: dict[float, str] = dict(
 
 def all_rungs() -> list[Rung]:
     """Those of the archive, or computed where there is none."""
-    return ladder.from_json(load_stored("ladder.json") or ladder.to_json())
+    return error_ladder.from_json(load_stored("ladder.json") or error_ladder.to_json())
 
 
 class LadderLab(ControlledLab):
@@ -93,7 +94,7 @@ class LadderLab(ControlledLab):
 @lru_cache(maxsize=128)
 def _errors(specimen: str) -> dict[str, float]:
     """A choice is often gone back to."""
-    return ladder.specimen_errors(specimen)
+    return error_ladder.specimen_errors(specimen)
 
 
 def _trigger_text(error: float, float64: float, int8: float) -> Text:
@@ -116,7 +117,7 @@ class _Ladder:
         self.figure.y_range.update(start=len(LINES) - 0.4, end=-0.6)
         self.figure.yaxis.ticker.ticks = list(LINES)
         worded(self.figure.yaxis[0], major_label_overrides=LINES)
-        for floor in ladder.rounding_floors().values():
+        for floor in error_ladder.rounding_floors().values():
             span = Span(location=floor, dimension="height", line_dash="dashed", line_width=1.5)
             themed(span, line_color="text")
             self.figure.add_layout(span)

@@ -1,6 +1,6 @@
 """The mask lab: two sliders, the right mask beside the wrong one, and what each does to logits.
 
-Computes nothing itself: every number comes from ``kvproof.report``.
+Computes nothing itself: every number comes from ``kvproof.compare_masks``.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
 from kvlab.words import columns, worded
-from kvproof import MaskReport, MaskResult, report
+from kvproof import MaskReport, MaskResult, compare_masks
 
 MAX_PAST, MAX_NEW = 32, 16
 DTYPES = ["float32", "float64"]
@@ -109,7 +109,7 @@ class MaskLab:
         self._update()
 
     def _update(self) -> None:
-        result = report(**{name: control.value for name, control in self._controls.items()})
+        result = compare_masks(**{name: control.value for name, control in self._controls.items()})
         own = self._own
         if own is not None and own.mask.shape != result.offset.mask.shape:
             own = None  # it is of the next call

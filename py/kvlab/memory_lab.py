@@ -13,7 +13,7 @@ from kvlab.formats import multiple, size
 from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import KeptBytes, plan_memory
-from kvproof.model_shapes import MODEL_SHAPES
+from kvproof.experiments.model_shapes import MODEL_SHAPES
 
 CONTEXTS = [str(1024 << power) for power in range(8)]
 BATCHES = [str(1 << power) for power in range(7)]

@@ -19,9 +19,9 @@ from kvproof import (
     mask_result,
     new_cache,
 )
-from kvproof.checking.one_call import decoder_spots
 from kvproof.checking.report import plain
-from kvproof.masks import Mask
+from kvproof.experiments.one_call import decoder_spots
+from kvproof.model.masks import Mask
 
 MIME_TYPE = "application/vnd.kvproof.own+json"
 """Of what a cell shows for the page to redraw from."""

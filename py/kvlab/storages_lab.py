@@ -18,8 +18,8 @@ from kvlab.log_axis import error_axis, place
 from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
-from kvproof.cache import Storage
-from kvproof.storage_report import BLOCK_SIZE, CAPACITY, N_CONTINUED, WINDOWED
+from kvproof.experiments.compare_storages import BLOCK_SIZE, CAPACITY, N_CONTINUED, WINDOWED
+from kvproof.model.cache import Storage
 
 STORAGES: list[Storage] = list(get_args(Storage))
 BRANCHES = ["1", "2"]

@@ -17,7 +17,7 @@ from kvlab.log_axis import error_axis, place
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, TrimReport, trim_or_refeed
-from kvproof.masks import BoolArray
+from kvproof.model.masks import BoolArray
 
 KEPT = 4
 WINDOWS = {"window.none": None, "window.four": 4}

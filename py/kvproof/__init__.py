@@ -6,39 +6,50 @@ NumPy and the standard library only; the same code runs in CPython and in the br
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kvproof.cache import ConcatCache, KVCache, StaleCacheError, new_cache
-from kvproof.cached_decoder import decode
-from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
-from kvproof.costs import Costs, count_costs, measure_costs
-from kvproof.decoder import forward
-from kvproof.fast_decoder import FastDecoder
-from kvproof.labs import TrimReport, perturb_future, receptive_field, trim_or_refeed
-from kvproof.layers import scaled_dot_product_attention
-from kvproof.mask_report import MaskReport, MaskResult, mask_result, report
-from kvproof.masks import (
+from kvproof.experiments.compare_masks import MaskReport, MaskResult, compare_masks, mask_result
+from kvproof.experiments.costs import Costs, count_costs, measure_costs
+from kvproof.experiments.proof import Claim, Proof, prove
+from kvproof.experiments.receptive_field import (
+    TrimReport,
+    perturb_future,
+    receptive_field,
+    trim_or_refeed,
+)
+from kvproof.model.cache import ConcatCache, KVCache, StaleCacheError, new_cache
+from kvproof.model.cached_decoder import decode
+from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
+from kvproof.model.decoder import forward
+from kvproof.model.fast_decoder import FastDecoder
+from kvproof.model.feeding import (
+    every_prefix,
+    example_tokens,
+    example_vectors,
+    in_chunks,
+    one_by_one,
+)
+from kvproof.model.layers import scaled_dot_product_attention
+from kvproof.model.masks import (
     offset_mask,
     offset_positions,
     open_mask,
     restarted_positions,
     top_left_mask,
 )
-from kvproof.params import (
+from kvproof.model.params import (
     Params,
     init_params,
     parameter_count,
     params_from_arrays,
     params_to_arrays,
 )
-from kvproof.paths import every_prefix, example_tokens, example_vectors, in_chunks, one_by_one
-from kvproof.proof import Claim, Proof, prove
 
 if TYPE_CHECKING:
-    from kvproof.call_trace import Call, trace_calls
     from kvproof.checking import Finding, Report, assert_cache_matches, check
-    from kvproof.checking.one_call import decoder_result
-    from kvproof.error_map import BlindSpots, blind_spots
-    from kvproof.memory_plan import KeptBytes, plan_memory
-    from kvproof.storage_report import StorageReport, compare_storages
+    from kvproof.experiments.blind_spots import BlindSpots, blind_spots
+    from kvproof.experiments.call_trace import Call, trace_calls
+    from kvproof.experiments.compare_storages import StorageReport, compare_storages
+    from kvproof.experiments.memory_plan import KeptBytes, plan_memory
+    from kvproof.experiments.one_call import decoder_result
 
 __all__ = [
     "LAB",
@@ -65,6 +76,7 @@ __all__ = [
     "assert_cache_matches",
     "blind_spots",
     "check",
+    "compare_masks",
     "compare_storages",
     "count_costs",
     "decode",
@@ -89,7 +101,6 @@ __all__ = [
     "plan_memory",
     "prove",
     "receptive_field",
-    "report",
     "restarted_positions",
     "scaled_dot_product_attention",
     "top_left_mask",
@@ -99,19 +110,19 @@ __all__ = [
 
 
 _LATE = {
-    "BlindSpots": "error_map",
-    "Call": "call_trace",
+    "BlindSpots": "experiments.blind_spots",
+    "Call": "experiments.call_trace",
     "Finding": "checking",
-    "KeptBytes": "memory_plan",
+    "KeptBytes": "experiments.memory_plan",
     "Report": "checking",
-    "StorageReport": "storage_report",
+    "StorageReport": "experiments.compare_storages",
     "assert_cache_matches": "checking",
-    "blind_spots": "error_map",
+    "blind_spots": "experiments.blind_spots",
     "check": "checking",
-    "compare_storages": "storage_report",
-    "decoder_result": "checking.one_call",
-    "plan_memory": "memory_plan",
-    "trace_calls": "call_trace",
+    "compare_storages": "experiments.compare_storages",
+    "decoder_result": "experiments.one_call",
+    "plan_memory": "experiments.memory_plan",
+    "trace_calls": "experiments.call_trace",
 }
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
-from kvproof import scorecard
-from kvproof.audit import audit
-from kvproof.cache import Storage
 from kvproof.checking.checker import check
 from kvproof.checking.subject import Subject, Trouble
-from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
-from kvproof.costs import BYTES_PER_NUMBER, Costs, count_costs, measure_costs
-from kvproof.model_shapes import MODEL_SHAPES, ModelShape
-from kvproof.proof import prove
-from kvproof.record import CHUNKS, MODELS, run
+from kvproof.experiments import scorecard
+from kvproof.experiments.audit import audit
+from kvproof.experiments.costs import BYTES_PER_NUMBER, Costs, count_costs, measure_costs
+from kvproof.experiments.model_shapes import MODEL_SHAPES, ModelShape
+from kvproof.experiments.proof import prove
+from kvproof.experiments.record import CHUNKS, MODELS, run
+from kvproof.model.cache import Storage
+from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
 
 CONFIGS = {"reference": REFERENCE, "lab": LAB, "modern": MODERN}
 MEASURED = ("float32", "float64")

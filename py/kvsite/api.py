@@ -23,7 +23,7 @@ import kvproof
 from kvsite.listings import first_line, highlight_python, without_docstring
 from kvsite.paths import PY, ROOT
 
-FIRST = ("config", "params", "decoder", "cached_decoder", "cache", "masks", "layers", "paths")
+FIRST = ("config", "params", "decoder", "cached_decoder", "cache", "masks", "layers", "feeding")
 """Modules in the order in which a reader meets them; any others follow by the alphabet."""
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example):\n", re.MULTILINE)
@@ -74,7 +74,7 @@ def public_modules() -> list[Module]:
 
 
 def _order(module: str) -> tuple[int, str]:
-    topic = module.split(".")[1]
+    topic = module.removeprefix("kvproof.").removeprefix("model.").split(".")[0]
     return FIRST.index(topic) if topic in FIRST else len(FIRST), module
 
 

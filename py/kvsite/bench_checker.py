@@ -18,7 +18,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kvproof import REFERENCE, check, scorecard
+from kvproof import REFERENCE, check
+from kvproof.experiments import scorecard
 from kvproof.zoo import SPECIMENS, RightDecoder, all_variations
 from kvsite.environment import node_tool
 from kvsite.paths import PY, RUNTIME, venv_python

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from kvproof import REFERENCE, decode, example_tokens, forward, init_params, new_cache
-from kvproof.cache import KVCache, Storage
-from kvproof.fast_decoder import FastDecoder
-from kvproof.masks import IntArray
-from kvproof.params import FloatArray, Params, params_to_arrays
+from kvproof.model.cache import KVCache, Storage
+from kvproof.model.fast_decoder import FastDecoder
+from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray, Params, params_to_arrays
 from kvsite.paths import PY, venv_python
 
 PREFIXES = (16, 64, 128, 256, 480)

@@ -15,12 +15,12 @@ import numpy as np
 import kvproof
 from kvlab import exercise
 from kvlab.mask_lab import MAX_NEW, MAX_PAST
-from kvproof import LAB, REFERENCE, DecoderConfig, ladder, layers, zoo
+from kvproof import LAB, REFERENCE, DecoderConfig, zoo
 from kvproof.checking import KINDS
-from kvproof.costs import Costs
-from kvproof.model_shapes import MODEL_SHAPES
-from kvproof.paths import WORKED_EXAMPLE
-from kvproof.proof import (
+from kvproof.experiments import error_ladder
+from kvproof.experiments.costs import Costs
+from kvproof.experiments.model_shapes import MODEL_SHAPES
+from kvproof.experiments.proof import (
     CONTROLS,
     FIRST_PREFILL,
     N_TOKENS,
@@ -28,6 +28,8 @@ from kvproof.proof import (
     RAGGED,
     Proof,
 )
+from kvproof.model import layers
+from kvproof.model.feeding import WORKED_EXAMPLE
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
 from kvsite.timing import load_results, timing_rows
@@ -202,7 +204,7 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
             for dtype, value in constant(SOURCE, limit).items()
         },
         **{
-            f"floor_{dtype[5:]}": kvproof.report(0, N_TOKENS, dtype).rounding_floor
+            f"floor_{dtype[5:]}": kvproof.compare_masks(0, N_TOKENS, dtype).rounding_floor
             for dtype in ("float32", "float64")
         },
         **{f"others_{dtype[5:]}": worst(others, dtype) for dtype in ("float32", "float64")},
@@ -280,7 +282,7 @@ def _argmax() -> Section:
     """How often the top token stays although the mask is wrong, over the lab's whole grid."""
     agreeing = rows = 0
     for n_past, n_new in product(range(1, MAX_PAST + 1), range(1, MAX_NEW + 1)):
-        share = kvproof.report(n_past, n_new).top_left.argmax_agreement
+        share = kvproof.compare_masks(n_past, n_new).top_left.argmax_agreement
         agreeing += round(share * n_new)
         rows += n_new
     return {"n_rows": rows, "share": agreeing / rows}
@@ -288,12 +290,12 @@ def _argmax() -> Section:
 
 def _ladder() -> Section:
     """How far right decoders are from their floors, and broken ones from them."""
-    floors, worst = ladder.rounding_floors(), dict.fromkeys(ladder.GROUPS, 0.0)
-    for rung in ladder.right_rungs():
+    floors, worst = error_ladder.rounding_floors(), dict.fromkeys(error_ladder.GROUPS, 0.0)
+    for rung in error_ladder.right_rungs():
         worst[rung.group] = max(worst[rung.group], rung.error)
     return {
         "floors": max(worst[dtype] / floors[dtype] for dtype in ("float32", "float64")),
-        "gap": min(rung.error for rung in ladder.broken_rungs()) / worst["float64"],
+        "gap": min(rung.error for rung in error_ladder.broken_rungs()) / worst["float64"],
     }
 
 

@@ -224,8 +224,8 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         **timing_context(words, results),
         "error_curve_figure": error_curve_figure(results, words.say),
         "diff": body_diff(
-            function_body(PY / "kvproof" / "decoder.py", "forward"),
-            function_body(PY / "kvproof" / "cached_decoder.py", "decode"),
+            function_body(PY / "kvproof" / "model" / "decoder.py", "forward"),
+            function_body(PY / "kvproof" / "model" / "cached_decoder.py", "decode"),
         ),
         "cells": cells,
         "check_yours": check_yours,

@@ -45,7 +45,7 @@ class TimingRow:
     numpy_concat: Times
     numpy_static: Times
     numpy_fast: Times
-    """kvproof.fast_decoder in preallocated memory."""
+    """kvproof.model.fast_decoder in preallocated memory."""
     kv_kib: float
     """Keys and values at the end, in units of 1024 bytes."""
 

@@ -98,7 +98,7 @@ def write_stored(folder: Path) -> None:
 
     The zoo takes seconds in a browser; there a lab recomputes the one decoder that it is about.
     """
-    from kvproof.ladder import to_json
+    from kvproof.experiments.error_ladder import to_json
 
     folder.mkdir(parents=True)
     shutil.copyfile(CPU_TIMING, folder / CPU_TIMING.name)

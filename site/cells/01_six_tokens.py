@@ -7,7 +7,7 @@ query reads, and at what the first row of logits is about.
 import numpy as np
 
 import kvproof
-from kvproof.layers import embed, layer_norm, project_qkv
+from kvproof.model.layers import embed, layer_norm, project_qkv
 
 config = kvproof.REFERENCE
 params = kvproof.init_params(config, seed=0)

@@ -28,7 +28,7 @@ def test_every_public_name_is_there_once() -> None:
     shown = [entry.name for module in MODULES for entry in module.entries]
     assert sorted(shown) == sorted(kvproof.__all__)
     places = [module.name for module in MODULES]
-    assert places[0] == "kvproof.config"
+    assert places[0] == "kvproof.model.config"
     assert len(set(places)) == len(places) > 8
 
 

@@ -13,8 +13,9 @@ import pytest
 from tests.check.decoders import Plain
 
 import kvproof
-from kvproof import cli, scorecard
+from kvproof import cli
 from kvproof.cli import main
+from kvproof.experiments import scorecard
 from kvproof.zoo import SPECIMENS
 
 Captured = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ import pytest
 from tests.check.decoders import Plain
 
 from kvproof import check
-from kvproof.cache import new_cache
+from kvproof.model.cache import new_cache
 from kvproof.zoo import RIGHT
 from kvproof.zoo.right import LEARNED, ROPE, WINDOW, RightDecoder
 

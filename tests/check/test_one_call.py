@@ -7,13 +7,13 @@ import pytest
 from tests.check.decoders import CONFIG, Plain, Raises
 
 from kvproof import (
+    compare_masks,
     decode,
     decoder_result,
     mask_result,
     new_cache,
     offset_mask,
     open_mask,
-    report,
     top_left_mask,
 )
 
@@ -68,7 +68,7 @@ def test_what_a_decoder_does_wrong_is_said() -> None:
 
 
 def test_a_mask_of_ones_own_is_held_against_the_same_recompute() -> None:
-    both = report(4, 2)
+    both = compare_masks(4, 2)
     for mask, expected in ((offset_mask, both.offset), (top_left_mask, both.top_left)):
         mine = mask_result(mask, 4, 2)
         assert np.array_equal(mine.mask, expected.mask)

@@ -16,7 +16,7 @@ from tests.check.other_styles import (
 )
 
 from kvproof.checking import Report, check
-from kvproof.scorecard import Hidden
+from kvproof.experiments.scorecard import Hidden
 
 SEEDS = (0, 1)
 

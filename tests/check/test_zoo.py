@@ -19,7 +19,15 @@ from kvproof.checking import Report, checker
 from kvproof.checking.cases import Case, is_legal, run
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import Subject
-from kvproof.scorecard import Score, report_on, right_decoders, right_report, score, scored, totals
+from kvproof.experiments.scorecard import (
+    Score,
+    report_on,
+    right_decoders,
+    right_report,
+    score,
+    scored,
+    totals,
+)
 from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, Specimen
 from kvsite.environment import node_tool
 from kvsite.languages import LANGUAGES, checker_sentences

@@ -19,8 +19,8 @@ from kvproof import (
     offset_mask,
     offset_positions,
 )
-from kvproof.masks import Mask, Positions
-from kvproof.params import FloatArray
+from kvproof.model.masks import Mask, Positions
+from kvproof.model.params import FloatArray
 
 # On arrays this small PyTorch's threads only wait for each other: 30 times slower with two.
 torch.set_num_threads(1)

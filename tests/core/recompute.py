@@ -12,10 +12,11 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof import DecoderConfig, Params, forward, init_params, layers
-from kvproof.layers import Tokens
-from kvproof.masks import IntArray
-from kvproof.params import FloatArray
+from kvproof import DecoderConfig, Params, forward, init_params
+from kvproof.model import layers
+from kvproof.model.layers import Tokens
+from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray
 
 tiny_params = cache(init_params)
 """Parameters of (config, seed, dtype), drawn once; never written to."""

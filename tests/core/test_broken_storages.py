@@ -13,10 +13,10 @@ from tests.core.recompute import (
 from tests.core.test_storages import CONFIG, PARAMS
 
 from kvproof import decode, new_cache
-from kvproof.cache import PagedCache, RollingCache, StaticCache, Storage
-from kvproof.cache.rolling import Ring
-from kvproof.masks import IntArray
-from kvproof.params import FloatArray
+from kvproof.model.cache import PagedCache, RollingCache, StaticCache, Storage
+from kvproof.model.cache.rolling import Ring
+from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray
 
 
 def error_of_a_history(storage: Storage) -> float:

@@ -18,7 +18,7 @@ from kvproof import (
     init_params,
     new_cache,
 )
-from kvproof.params import FloatArray
+from kvproof.model.params import FloatArray
 
 
 def prefilled(params: Params, n_past: int, batch_size: int = 1) -> KVCache:

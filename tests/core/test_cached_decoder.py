@@ -21,8 +21,8 @@ from kvproof import (
     restarted_positions,
     top_left_mask,
 )
-from kvproof.masks import BoolArray, Mask, check_lengths
-from kvproof.params import FloatArray
+from kvproof.model.masks import BoolArray, Mask, check_lengths
+from kvproof.model.params import FloatArray
 
 if TYPE_CHECKING:
     from tests.core.conftest import Feed
@@ -217,7 +217,7 @@ def is_proved(
 ) -> bool:
     """Do all ways to cut the text agree with the plain decoder, if both use this mask?"""
     tokens = example_tokens(n_total)
-    monkeypatch.setattr("kvproof.decoder.offset_mask", mask)
+    monkeypatch.setattr("kvproof.model.decoder.offset_mask", mask)
     with np.errstate(invalid="ignore"):  # a query without a key
         expected = forward(params, tokens, REFERENCE)
         differences = [

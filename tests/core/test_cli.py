@@ -10,10 +10,10 @@ import pytest
 
 from kvproof import cli
 from kvproof.cli import main
-from kvproof.config import REFERENCE
-from kvproof.costs import NOT_A_SPEED_UP, Costs, count_costs
-from kvproof.model_shapes import MODEL_SHAPES
-from kvproof.paths import every_prefix
+from kvproof.experiments.costs import NOT_A_SPEED_UP, Costs, count_costs
+from kvproof.experiments.model_shapes import MODEL_SHAPES
+from kvproof.model.config import REFERENCE
+from kvproof.model.feeding import every_prefix
 
 Captured = pytest.CaptureFixture[str]
 PY = Path(cli.__file__).parents[1]
@@ -58,7 +58,7 @@ def test_prove_a_changed_model_with_a_rolling_cache(capsys: Captured) -> None:
 def test_a_claim_that_fails_gives_1(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.proof.ROUNDING_UNITS", 0)
+    monkeypatch.setattr("kvproof.experiments.proof.ROUNDING_UNITS", 0)
     assert main(["prove", "--model", "lab", "--json", str(tmp_path / "proof.json")]) == 1
     printed = capsys.readouterr().out
     assert "  FAIL  " in printed
@@ -101,7 +101,9 @@ def test_run_refuses_a_folder_with_something_in_it(tmp_path: Path, capsys: Captu
 def test_a_run_beyond_its_bound_gives_1_and_no_audit_passes_it(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.record.every_prefix", lambda *a: every_prefix(*a) + 1e-9)
+    monkeypatch.setattr(
+        "kvproof.experiments.record.every_prefix", lambda *a: every_prefix(*a) + 1e-9
+    )
     assert main(["run", "--out", str(tmp_path)]) == 1
     assert capsys.readouterr().out.endswith("FAILED\n")
     assert main(["audit", str(tmp_path)]) == 1

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvproof.cache import Storage, new_cache
-from kvproof.cached_decoder import decode
-from kvproof.config import LAB, MODERN, REFERENCE, DecoderConfig
-from kvproof.costs import (
+from kvproof.experiments.costs import (
     NOT_A_SPEED_UP,
     Costs,
     Tally,
@@ -21,9 +18,12 @@ from kvproof.costs import (
     measure_costs,
     watch,
 )
-from kvproof.decoder import forward
-from kvproof.model_shapes import MODEL_SHAPES, ModelShape
-from kvproof.params import init_params
+from kvproof.experiments.model_shapes import MODEL_SHAPES, ModelShape
+from kvproof.model.cache import Storage, new_cache
+from kvproof.model.cached_decoder import decode
+from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
+from kvproof.model.decoder import forward
+from kvproof.model.params import init_params
 
 WINDOWED = DecoderConfig(window=4, n_sinks=1)
 

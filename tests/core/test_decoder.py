@@ -17,7 +17,7 @@ from kvproof import (
     new_cache,
     params_to_arrays,
 )
-from kvproof.params import FloatArray
+from kvproof.model.params import FloatArray
 
 THREE_LAYERS = DecoderConfig(
     n_layers=3, width=24, n_heads=3, vocab_size=11, mlp_width=40, max_positions=16

@@ -26,9 +26,9 @@ from kvproof import (
     params_from_arrays,
     params_to_arrays,
 )
-from kvproof.cache import Storage
-from kvproof.fast_decoder import FastDecoder
-from kvproof.params import FloatArray
+from kvproof.model.cache import Storage
+from kvproof.model.fast_decoder import FastDecoder
+from kvproof.model.params import FloatArray
 
 TOLERANCE = {"float32": 5e-6, "float64": 1e-14}
 """Folding sums in another order: up to ten roundings of logits around 3."""

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof import offset_mask, scaled_dot_product_attention
-from kvproof.layers import gelu, layer_norm
-from kvproof.masks import BoolArray
-from kvproof.params import FloatArray, Norm
+from kvproof.model.layers import gelu, layer_norm
+from kvproof.model.masks import BoolArray
+from kvproof.model.params import FloatArray, Norm
 
 ROUNDING = {"float32": 2e-6, "float64": 1e-14}
 

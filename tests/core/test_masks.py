@@ -12,7 +12,7 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.nn.functional import scaled_dot_product_attention
 
 from kvproof import offset_mask, offset_positions, restarted_positions, top_left_mask
-from kvproof.masks import BoolArray, Mask, visible_keys
+from kvproof.model.masks import BoolArray, Mask, visible_keys
 
 LENGTHS = list(product(range(33), range(1, 17)))
 MASKS = {"offset": offset_mask, "top-left": top_left_mask}

@@ -3,8 +3,8 @@
 import pytest
 
 from kvproof import plan_memory
-from kvproof.costs import SCALE_BYTES
-from kvproof.model_shapes import MODEL_SHAPES
+from kvproof.experiments.costs import SCALE_BYTES
+from kvproof.experiments.model_shapes import MODEL_SHAPES
 
 
 @pytest.mark.parametrize("model", MODEL_SHAPES)

@@ -7,9 +7,9 @@ import pytest
 from tests.core.recompute import tiny_params
 
 from kvproof import REFERENCE, KVCache, StaleCacheError, decode, example_tokens, forward, new_cache
-from kvproof.cache import BlockPool, PagedCache
-from kvproof.masks import IntArray
-from kvproof.params import FloatArray
+from kvproof.model.cache import BlockPool, PagedCache
+from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray
 
 PARAMS = tiny_params(REFERENCE, 0, "float64")
 TOKENS = example_tokens(12)

@@ -19,7 +19,7 @@ from kvproof import (
     params_from_arrays,
     params_to_arrays,
 )
-from kvproof.params import FloatArray
+from kvproof.model.params import FloatArray
 
 GOLDEN = Path(__file__).parents[1] / "data" / "seed_0.sha256"
 TINY = DecoderConfig(n_layers=1, width=4, n_heads=2, vocab_size=5, mlp_width=8, max_positions=6)

@@ -25,12 +25,8 @@ from kvproof import (
     restarted_positions,
     top_left_mask,
 )
-from kvproof import proof as proof_module
-from kvproof.cache import CacheShape, PagedCache, StaticCache
-from kvproof.cache.paged import BlockPool
-from kvproof.masks import BoolArray
-from kvproof.params import FloatArray
-from kvproof.proof import (
+from kvproof.experiments import proof as proof_module
+from kvproof.experiments.proof import (
     CAUSALITY,
     CONTROLS,
     EQUIVALENCE,
@@ -44,6 +40,10 @@ from kvproof.proof import (
     Claim,
     difference,
 )
+from kvproof.model.cache import CacheShape, PagedCache, StaticCache
+from kvproof.model.cache.paged import BlockPool
+from kvproof.model.masks import BoolArray
+from kvproof.model.params import FloatArray
 
 VARIANTS = {
     "reference": REFERENCE,
@@ -173,8 +173,8 @@ SABOTAGES: dict[str, tuple[Decode, set[str]]] = {
 def test_a_wrong_decoder_is_not_proved(
     sabotaged: Decode, red: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.proof.decode", sabotaged)
-    monkeypatch.setattr("kvproof.paths.decode", sabotaged)
+    monkeypatch.setattr("kvproof.experiments.proof.decode", sabotaged)
+    monkeypatch.setattr("kvproof.model.feeding.decode", sabotaged)
     with np.errstate(invalid="ignore"):  # a padded row may be left without a key
         proof = prove()
     assert not proof.passed
@@ -234,7 +234,7 @@ def test_a_wrong_storage_is_not_proved(
     def broken(config: DecoderConfig, batch_size: int, dtype: Any, **_: Any) -> KVCache:
         return make(new_cache(config, batch_size, dtype).shape)
 
-    monkeypatch.setattr("kvproof.proof.new_cache", broken)
+    monkeypatch.setattr("kvproof.experiments.proof.new_cache", broken)
     assert red <= {claim.group for claim in prove().failures}
 
 
@@ -244,13 +244,13 @@ def test_controls_that_go_unseen_are_failures(monkeypatch: pytest.MonkeyPatch) -
     def deaf(*args: Any, **kwargs: Any) -> tuple[FloatArray, KVCache]:
         return decode(*args[:4])
 
-    monkeypatch.setattr("kvproof.proof.decode", deaf)
+    monkeypatch.setattr("kvproof.experiments.proof.decode", deaf)
     names = {claim.name.partition(": ")[2] for claim in prove().failures}
     assert names == {"mask without offset", "no mask", "positions restart"}
 
 
 def test_a_causal_leak_in_the_plain_decoder_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvproof.decoder.offset_mask", open_mask)
+    monkeypatch.setattr("kvproof.model.decoder.offset_mask", open_mask)
     red = {(claim.group, claim.name) for claim in prove().failures}
     assert (CAUSALITY, "recomputed: earlier logits") in red
 

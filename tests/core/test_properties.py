@@ -25,10 +25,10 @@ from tests.core.recompute import (
 )
 
 from kvproof import DecoderConfig, KVCache, Params, decode, forward, new_cache
-from kvproof.cache import PagedCache, Storage
-from kvproof.config import Positions
-from kvproof.layers import Tokens
-from kvproof.masks import IntArray
+from kvproof.model.cache import PagedCache, Storage
+from kvproof.model.config import Positions
+from kvproof.model.layers import Tokens
+from kvproof.model.masks import IntArray
 
 TOLERANCE = {"float32": 5e-6, "float64": 1e-13}
 MAX_TOKENS = 24

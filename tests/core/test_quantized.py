@@ -9,9 +9,9 @@ import pytest
 from tests.core.recompute import splits, tiny_params
 
 from kvproof import MODERN, REFERENCE, DecoderConfig, decode, example_tokens, forward, new_cache
-from kvproof.cache import quantized
-from kvproof.cache.quantized import QuantizedArray, QuantizedCache, dequantize, quantize
-from kvproof.params import FloatArray
+from kvproof.model.cache import quantized
+from kvproof.model.cache.quantized import QuantizedArray, QuantizedCache, dequantize, quantize
+from kvproof.model.params import FloatArray
 
 BUDGET = 0.005
 """Largest logit error that right scales may cause, for logits of up to 2.5.  Measured for the

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kvproof import audit as audit_module
-from kvproof.audit import Audit, audit
-from kvproof.config import LAB, DecoderConfig
-from kvproof.costs import Costs, count_costs
-from kvproof.params import init_params, params_to_arrays
-from kvproof.record import run
+from kvproof.experiments import audit as audit_module
+from kvproof.experiments.audit import Audit, audit
+from kvproof.experiments.costs import Costs, count_costs
+from kvproof.experiments.record import run
+from kvproof.model.config import LAB, DecoderConfig
+from kvproof.model.params import init_params, params_to_arrays
 
 Arrays = dict[str, NDArray[Any]]
 Folder = Callable[[], Path]
@@ -154,7 +154,7 @@ def test_counts_that_differ_from_their_formula_fail_the_run(
     def one_more(config: DecoderConfig, prefix: int, steps: int, dtype: str) -> Costs:
         return count_costs(config, prefix, steps + 1, dtype=dtype)
 
-    monkeypatch.setattr("kvproof.record.count_costs", one_more)
+    monkeypatch.setattr("kvproof.experiments.record.count_costs", one_more)
     assert run(tmp_path)["passed"] is False
     assert "record.formula.cached.scores says 650, derived again it is 600" in problems(tmp_path)
 
@@ -377,8 +377,8 @@ def test_all_four_ways_wrong_together(evidence: Path) -> None:
 
 
 def test_a_top_left_mask_in_the_chunks_is_seen(evidence: Path) -> None:
-    from kvproof.masks import top_left_mask
-    from kvproof.paths import example_text, in_chunks
+    from kvproof.model.feeding import example_text, in_chunks
+    from kvproof.model.masks import top_left_mask
 
     record, arrays = read(evidence)
     params = init_params(LAB, 0, "float64")

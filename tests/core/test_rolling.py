@@ -7,7 +7,7 @@ import pytest
 from tests.core.recompute import largest_error, rows_alone, tiny_params
 
 from kvproof import MODERN, KVCache, decode, example_tokens, new_cache
-from kvproof.cache import RollingCache
+from kvproof.model.cache import RollingCache
 
 CONFIG = replace(MODERN, window=3, n_sinks=1)
 PARAMS = tiny_params(CONFIG, 0, "float64")

@@ -23,11 +23,11 @@ from kvproof import (
     Params,
     StaleCacheError,
     decode,
-    layers,
     new_cache,
 )
-from kvproof.cache import PagedCache, RollingCache, StaticCache, Storage
-from kvproof.params import FloatArray
+from kvproof.model import layers
+from kvproof.model.cache import PagedCache, RollingCache, StaticCache, Storage
+from kvproof.model.params import FloatArray
 
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 IN_PLACE: tuple[Storage, ...] = ("static", "rolling", "paged")

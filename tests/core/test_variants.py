@@ -27,11 +27,11 @@ from kvproof import (
     new_cache,
     offset_mask,
 )
-from kvproof.cache import Storage
-from kvproof.config import Positions
-from kvproof.layers import Tokens
-from kvproof.masks import BoolArray
-from kvproof.params import FloatArray
+from kvproof.model.cache import Storage
+from kvproof.model.config import Positions
+from kvproof.model.layers import Tokens
+from kvproof.model.masks import BoolArray
+from kvproof.model.params import FloatArray
 
 N_TOTAL = 8
 PADDING = np.array([0, 2, 5])

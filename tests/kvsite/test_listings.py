@@ -11,8 +11,8 @@ import pytest
 from kvsite.listings import Line, body_diff, constant, function_body, without_docstring
 from kvsite.paths import PY
 
-DECODER = PY / "kvproof" / "decoder.py"
-CACHED = PY / "kvproof" / "cached_decoder.py"
+DECODER = PY / "kvproof" / "model" / "decoder.py"
+CACHED = PY / "kvproof" / "model" / "cached_decoder.py"
 
 
 def shown(lines: list[Line], signs: str) -> str:

@@ -11,8 +11,8 @@ from kvlab import exercise
 from kvlab.causality_lab import N_TOTAL, CausalityLab
 from kvlab.session import Session
 from kvlab.window_lab import KEPT, SAME, WINDOWS, WindowLab
-from kvproof import ladder
 from kvproof.checking import KINDS
+from kvproof.experiments import error_ladder
 from kvproof.zoo import SPECIMENS
 from kvsite.assets import SITE
 from kvsite.numbers import _broken, numbers
@@ -77,7 +77,7 @@ def test_right_paths_are_right_and_mistakes_show(n: dict[str, Any]) -> None:
     assert n["paths"]["n_seeds"] == len(n["broken"]["mask_seeds"]) == 3
     assert min(n["broken"]["mask_seeds"]) > 0.1
     assert n["broken"]["mask_argmax"] == 1
-    assert n["broken"]["mask"] == pytest.approx(kvproof.report(4, 2).top_left.max_abs_error)
+    assert n["broken"]["mask"] == pytest.approx(kvproof.compare_masks(4, 2).top_left.max_abs_error)
 
 
 def test_the_stored_proof_is_the_notebooks(n: dict[str, Any]) -> None:
@@ -191,8 +191,8 @@ def test_the_exercises(n: dict[str, Any]) -> None:
 
 
 def test_the_ladder_has_a_gap(n: dict[str, Any]) -> None:
-    right = max(rung.error for rung in ladder.right_rungs() if rung.group == "float64")
-    least = min(rung.error for rung in ladder.broken_rungs())
+    right = max(rung.error for rung in error_ladder.right_rungs() if rung.group == "float64")
+    least = min(rung.error for rung in error_ladder.broken_rungs())
     assert n["ladder"]["gap"] == least / right > 1e9
     assert 1 < n["ladder"]["floors"] < 20
 

@@ -23,8 +23,8 @@ from kvlab.blind_lab import (
 from kvlab.formats import number, percent
 from kvlab.own import draw
 from kvlab.session import Session
-from kvproof import blind_spots, open_mask, report, top_left_mask
-from kvproof.error_map import N_NEW, N_PAST
+from kvproof import blind_spots, compare_masks, open_mask, top_left_mask
+from kvproof.experiments.blind_spots import N_NEW, N_PAST
 
 
 def test_the_cells_are_those_of_the_core() -> None:
@@ -62,7 +62,7 @@ def test_the_worked_example_stands_in_both_labs() -> None:
     state = move(Session(BlindLab))
     cells = state["errors.cells"]
     i = list(zip(cells["n_past"], cells["n_new"], strict=True)).index((4, 2))
-    assert cells["text"][i] == f"{report(4, 2).top_left.max_abs_error:.2f}" == "0.70"
+    assert cells["text"][i] == f"{compare_masks(4, 2).top_left.max_abs_error:.2f}" == "0.70"
 
 
 def test_a_larger_error_is_drawn_no_fainter() -> None:

@@ -72,7 +72,7 @@ def test_picture_numbers_and_sentence_agree() -> None:
 def test_a_mask_with_a_leak_is_drawn_where_it_leaks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: one query that sees one token too many."""
 
-    def leaky(n_past: int, n_new: int) -> kvproof.masks.BoolArray:
+    def leaky(n_past: int, n_new: int) -> kvproof.model.masks.BoolArray:
         mask = kvproof.offset_mask(n_past, n_new)
         mask[5, 9] = True
         return mask

@@ -26,7 +26,7 @@ from kvlab.palette import LIGHT
 from kvlab.session import Session, state_table
 from kvlab.words import columns
 from kvproof import MaskReport, top_left_mask
-from kvproof import report as new_report
+from kvproof import compare_masks as new_report
 
 OTHER_HOST = re.compile(r"(https?:)?//[a-z0-9]", re.IGNORECASE)
 SOME_STATES = [(4, 2), (0, 1), (0, 16), (1, 1), (5, 3), (10, 3), (32, 1), (32, 16)]
@@ -117,7 +117,7 @@ def test_the_way_to_a_state_leaves_no_trace(session: Session, states: States) ->
 
 def test_texts_are_those_of_the_report(states: States) -> None:
     for n_past, n_new, dtype, state in each(states):
-        assert state["texts"] == columns(texts(report(n_past, n_new, dtype)))
+        assert state["texts"] == columns(texts(new_report(n_past, n_new, dtype)))
 
 
 def cell_state(mask: str, n_past: int, i: int, j: int) -> str:
@@ -151,7 +151,7 @@ def test_the_right_mask_wrongly_hides_nothing_and_the_other_pc_keys(states: Stat
 def test_a_broken_offset_mask_is_drawn_as_such(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvproof.mask_report.offset_mask", top_left_mask)
+    monkeypatch.setattr("kvproof.experiments.compare_masks.offset_mask", top_left_mask)
     drawn = move(session, 5, 2)["offset-mask.cells"]["state"]
     assert drawn.count("wrongly-hidden") == 5 * 2
 
@@ -159,7 +159,7 @@ def test_a_broken_offset_mask_is_drawn_as_such(
 def test_the_errors_drawn_are_the_reports(states: States) -> None:
     """An exact zero has no place on a log axis: it stands on a level of its own."""
     for n_past, n_new, dtype, state in each(states):
-        result = report(n_past, n_new, dtype)
+        result = new_report(n_past, n_new, dtype)
         rows = state["errors.rows"]
         assert rows["position"] == list(range(n_past, n_past + n_new))
         for name, mask in ("offset", result.offset), ("top_left", result.top_left):
@@ -280,7 +280,7 @@ def with_nan(monkeypatch: pytest.MonkeyPatch) -> None:
         result.offset.row_errors[0] = np.nan
         return result
 
-    monkeypatch.setattr("kvlab.mask_lab.report", broken)
+    monkeypatch.setattr("kvlab.mask_lab.compare_masks", broken)
 
 
 def test_a_nan_in_a_report_reaches_the_words(session: Session, with_nan: None) -> None:

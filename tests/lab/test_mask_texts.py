@@ -9,7 +9,7 @@ import pytest
 
 from kvlab.mask_texts import texts
 from kvlab.words import columns
-from kvproof import MaskReport, MaskResult, offset_mask, report, top_left_mask
+from kvproof import MaskReport, MaskResult, compare_masks, offset_mask, top_left_mask
 from kvsite.labs import readouts
 from kvsite.words import TEXTS, load_catalogue
 
@@ -51,7 +51,7 @@ def made_up(n_past: int, offset_errors: list[float], top_left_errors: list[float
 def test_the_numbers_behind_the_texts_are_the_reports_in_full(
     n_past: int, n_new: int, dtype: str
 ) -> None:
-    result = report(n_past, n_new, dtype)
+    result = compare_masks(n_past, n_new, dtype)
     assert list(said(result)) == READOUTS
     found = values(result)
     assert float(found["rounding-floor"]) == result.rounding_floor
@@ -110,7 +110,7 @@ def test_an_exact_zero_is_called_one() -> None:
 
 
 def test_a_single_token_has_nothing_to_hide() -> None:
-    shown = said(report(7, 1))
+    shown = said(compare_masks(7, 1))
     assert "all 7 cached keys" in shown["offset-summary"]
     assert "Every cell is open (8 of 8)" in shown["offset-summary"]
     assert "future" not in shown["offset-summary"]
@@ -139,7 +139,7 @@ SLIPS = {
 def all_said() -> list[str]:
     """The texts of all states of the sliders."""
     states = product(range(33), range(1, 17), ["float32", "float64"])
-    return [text for state in states for text in said(report(*state)).values()]
+    return [text for state in states for text in said(compare_masks(*state)).values()]
 
 
 @pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
@@ -148,7 +148,7 @@ def test_no_state_is_put_into_clumsy_words(all_said: list[str], slip: str) -> No
 
 
 def test_each_sentence_ends_and_changes_with_the_state() -> None:
-    first, second = said(report(4, 2)), said(report(5, 3))
+    first, second = said(compare_masks(4, 2)), said(compare_masks(5, 3))
     for key in READOUTS:
         if key.endswith("summary"):
             assert first[key].endswith(".")

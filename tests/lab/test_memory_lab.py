@@ -8,7 +8,7 @@ from tests.lab.lab_states import all_states, move, sentences
 from kvlab.memory_lab import BATCHES, CONTEXTS, DTYPES, FIRST, HEADS, LAST, WAYS, MemoryLab
 from kvlab.session import Session
 from kvproof import KeptBytes, plan_memory
-from kvproof.model_shapes import MODEL_SHAPES
+from kvproof.experiments.model_shapes import MODEL_SHAPES
 
 
 def test_bars_and_marks_are_those_of_the_core() -> None:

@@ -11,7 +11,7 @@ from kvlab.mask_lab import CELL_STATES, MaskLab
 from kvlab.own import MIME_TYPE, Own, draw
 from kvlab.session import Session
 from kvproof import mask_result, offset_mask, open_mask, top_left_mask
-from kvproof.masks import BoolArray
+from kvproof.model.masks import BoolArray
 
 CALL = {"n_past": 4, "n_new": 2, "dtype": 1}
 

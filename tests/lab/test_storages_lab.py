@@ -17,7 +17,7 @@ from kvlab.storages_lab import (
     StoragesLab,
 )
 from kvproof import compare_storages
-from kvproof.storage_report import BLOCK_SIZE, N_CONTINUED, WINDOWED
+from kvproof.experiments.compare_storages import BLOCK_SIZE, N_CONTINUED, WINDOWED
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
@@ -106,7 +106,7 @@ def test_int8_alone_is_far_off_its_floor() -> None:
 
 def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: outlines come from the pool's counts."""
-    monkeypatch.setattr("kvproof.cache.paged.PagedCache.fork", lambda cache: cache)
+    monkeypatch.setattr("kvproof.model.cache.paged.PagedCache.fork", lambda cache: cache)
     with pytest.raises(ValueError, match="stale"):
         move(Session(StoragesLab), prefix=10, branches=1)
 

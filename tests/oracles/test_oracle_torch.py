@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from tests.oracles.torch_decoder import TorchDecoder, alone
 
-import kvproof.config
+import kvproof.model.config
 from kvproof import (
     LAB,
     MODERN,
@@ -25,14 +25,14 @@ from kvproof import (
     new_cache,
     params_to_arrays,
 )
-from kvproof.fast_decoder import FastDecoder
+from kvproof.model.fast_decoder import FastDecoder
 
 N_TOTAL, CHUNKS = 14, (4, 1, 1, 5, 3)
 SMALL = DecoderConfig(width=24, vocab_size=31, mlp_width=40, max_positions=16)
 
-POSITIONS = get_args(kvproof.config.Positions)
-NORMS = get_args(kvproof.config.Norm)
-MLPS = get_args(kvproof.config.Mlp)
+POSITIONS = get_args(kvproof.model.config.Positions)
+NORMS = get_args(kvproof.model.config.Norm)
+MLPS = get_args(kvproof.model.config.Mlp)
 HEADS = {"mha": 4, "gqa": 2, "mqa": 1}
 WINDOWS = {"": (None, 0), "window": (5, 0), "sinks": (3, 2)}
 VARIANTS = {

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from playwright.sync_api import Locator, Page, expect
 
-from kvproof import MaskReport, report
+from kvproof import MaskReport, compare_masks
 from kvsite.labs import readouts
 from kvsite.words import TEXTS, load_catalogue
 
@@ -59,7 +59,7 @@ class State(NamedTuple):
 
     def report(self) -> MaskReport:
         """The numbers as this test's own Python computes them."""
-        return report(*self)
+        return compare_masks(*self)
 
 
 DEFAULT = State(4, 2)

@@ -12,7 +12,7 @@ from tests.site.test_page import expect_accessible
 
 from kvlab.formats import number
 from kvproof import MaskResult, blind_spots, mask_result
-from kvproof.masks import BoolArray
+from kvproof.model.masks import BoolArray
 from kvsite.words import TEXTS, load_catalogue
 
 WORDS = load_catalogue(TEXTS / "en.toml")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kvproof import layers
-from kvproof.cache import StaleCacheError
-from kvproof.cached_decoder import decode
-from kvproof.decoder import forward
+from kvproof.model import layers
+from kvproof.model.cache import StaleCacheError
+from kvproof.model.cached_decoder import decode
+from kvproof.model.decoder import forward
 from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, RightDecoder
 from kvproof.zoo.right import LEARNED, ROPE, with_hooks
 from kvproof.zoo.scenarios import CHUNKINGS, feed

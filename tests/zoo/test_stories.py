@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kvproof.decoder import forward
+from kvproof.model.decoder import forward
 from kvproof.zoo import SPECIMENS
 from kvproof.zoo.blind import outcome
 from kvproof.zoo.scenarios import feed

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kvproof import layers
-from kvproof.cache import KVCache, PagedCache, Storage, new_cache
-from kvproof.config import DecoderConfig
-from kvproof.masks import BoolArray, IntArray, visible_keys
-from kvproof.params import FloatArray
+from kvproof.model import layers
+from kvproof.model.cache import KVCache, PagedCache, Storage, new_cache
+from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import BoolArray, IntArray, visible_keys
+from kvproof.model.params import FloatArray
 from kvproof.zoo.positions import ROOMY
 from kvproof.zoo.reuse import PrefixStore
 from kvproof.zoo.right import ALIBI, BLOCK_SIZE, LEARNED, ROPE, WINDOW, RightDecoder

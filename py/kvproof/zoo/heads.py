@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof.cache import ConcatCache, KVCache
-from kvproof.params import FloatArray
+from kvproof.model.cache import ConcatCache, KVCache
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import BLOCK_SIZE, RightDecoder
 from kvproof.zoo.specimen import broken
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof import layers
-from kvproof.masks import BoolArray, IntArray, open_mask, top_left_mask, visible_keys
-from kvproof.params import FloatArray
-from kvproof.paths import in_chunks
+from kvproof.model import layers
+from kvproof.model.feeding import in_chunks
+from kvproof.model.masks import BoolArray, IntArray, open_mask, top_left_mask, visible_keys
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import LEARNED, ROPE, WINDOW, RightDecoder
 from kvproof.zoo.specimen import broken
 

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof import layers
-from kvproof.cache import ConcatCache, KVCache
-from kvproof.cache.quantized import QuantizedArray, QuantizedCache, dequantize, quantize
-from kvproof.masks import BoolArray, IntArray, visible_keys
-from kvproof.params import FloatArray
+from kvproof.model import layers
+from kvproof.model.cache import ConcatCache, KVCache
+from kvproof.model.cache.quantized import QuantizedArray, QuantizedCache, dequantize, quantize
+from kvproof.model.masks import BoolArray, IntArray, visible_keys
+from kvproof.model.params import FloatArray
 from kvproof.zoo.masks import UNPADDED
 from kvproof.zoo.right import RightDecoder
 from kvproof.zoo.specimen import broken

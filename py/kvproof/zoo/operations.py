@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof.cache import ConcatCache, KVCache, PagedCache, StaticCache
-from kvproof.cache.in_place import Lease
-from kvproof.masks import IntArray
-from kvproof.params import FloatArray
+from kvproof.model.cache import ConcatCache, KVCache, PagedCache, StaticCache
+from kvproof.model.cache.in_place import Lease
+from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray
 from kvproof.zoo.positions import _Counting, _CountingCache
 from kvproof.zoo.right import LEARNED, RightDecoder
 from kvproof.zoo.slots import _Paged

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from kvproof import layers
-from kvproof.cache import ConcatCache, KVCache
-from kvproof.config import DecoderConfig
-from kvproof.masks import IntArray, offset_positions, restarted_positions
-from kvproof.params import FloatArray
+from kvproof.model import layers
+from kvproof.model.cache import ConcatCache, KVCache
+from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import IntArray, offset_positions, restarted_positions
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import ALIBI, LEARNED, ROPE, WINDOW, RightDecoder
 from kvproof.zoo.specimen import broken
 

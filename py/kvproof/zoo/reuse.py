@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kvproof.params import FloatArray
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import BLOCK_SIZE, RightDecoder
 from kvproof.zoo.slots import FRESH
 from kvproof.zoo.specimen import broken

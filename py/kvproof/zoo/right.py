@@ -14,14 +14,21 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kvproof import layers
-from kvproof.cache import CacheShape, KVCache, RollingCache, StaleCacheError, Storage, new_cache
-from kvproof.cache.in_place import InPlaceCache
-from kvproof.cached_decoder import decode
-from kvproof.config import DecoderConfig
-from kvproof.decoder import forward
-from kvproof.masks import BoolArray, IntArray, offset_mask, offset_positions
-from kvproof.params import FloatArray, Params, init_params
+from kvproof.model import layers
+from kvproof.model.cache import (
+    CacheShape,
+    KVCache,
+    RollingCache,
+    StaleCacheError,
+    Storage,
+    new_cache,
+)
+from kvproof.model.cache.in_place import InPlaceCache
+from kvproof.model.cached_decoder import decode
+from kvproof.model.config import DecoderConfig
+from kvproof.model.decoder import forward
+from kvproof.model.masks import BoolArray, IntArray, offset_mask, offset_positions
+from kvproof.model.params import FloatArray, Params, init_params
 
 LEARNED = DecoderConfig(
     width=32, n_heads=4, n_kv_heads=2, vocab_size=23, mlp_width=64, max_positions=48

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.params import FloatArray
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import RightDecoder, random_text
 
 N_TOKENS = 18

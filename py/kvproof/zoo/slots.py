@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof.cache import BlockPool, ConcatCache, KVCache, PagedCache
-from kvproof.masks import BoolArray, IntArray, visible_keys
-from kvproof.params import FloatArray
+from kvproof.model.cache import BlockPool, ConcatCache, KVCache, PagedCache
+from kvproof.model.masks import BoolArray, IntArray, visible_keys
+from kvproof.model.params import FloatArray
 from kvproof.zoo.right import BLOCK_SIZE, LEARNED, RightDecoder
 from kvproof.zoo.specimen import broken
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from kvproof.cache import Storage
-from kvproof.config import DecoderConfig
+from kvproof.model.cache import Storage
+from kvproof.model.config import DecoderConfig
 from kvproof.zoo.right import RightDecoder
 
 KINDS = (

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from kvproof.cache import KVCache, RollingCache
-from kvproof.cache.rolling import Ring
-from kvproof.masks import BoolArray, IntArray, visible_keys
+from kvproof.model.cache import KVCache, RollingCache
+from kvproof.model.cache.rolling import Ring
+from kvproof.model.masks import BoolArray, IntArray, visible_keys
 from kvproof.zoo.right import LEARNED, WINDOW, RightDecoder
 from kvproof.zoo.specimen import broken
 

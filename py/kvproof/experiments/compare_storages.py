@@ -1,0 +1,150 @@
+"""The five storages with the same tokens: what lies where, its bytes, and its errors."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import get_args
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from kvproof.model.cache import (
+    KVCache,
+    PagedCache,
+    RollingCache,
+    StaticCache,
+    Storage,
+    new_cache,
+)
+from kvproof.model.cached_decoder import decode
+from kvproof.model.config import REFERENCE
+from kvproof.model.decoder import forward
+from kvproof.model.feeding import example_tokens
+from kvproof.model.masks import BoolArray, IntArray, check_integer
+from kvproof.model.params import FloatArray, Params, float_dtype, init_params
+
+WINDOWED = replace(REFERENCE, window=8)
+"""The reference decoder with a window, so that a ring can serve it as well as the others."""
+CAPACITY = 32
+"""Tokens of a row that "static" and "paged" have memory for."""
+BLOCK_SIZE = 4
+N_CONTINUED = 3
+"""Tokens of its own that each branch reads after the prefix."""
+
+
+@dataclass(frozen=True, eq=False)
+class StorageReport:
+    """What one storage holds after the branches have gone on from one prefix."""
+
+    storage: Storage
+    slots: IntArray
+    """(branches, places): the slot whose token each place holds; -1 for none."""
+    shared: BoolArray
+    """The same shape: places of memory that more than one branch points to."""
+    nbytes: int
+    """All memory of the branches, what they share counted once."""
+    max_abs_error: float
+    """Of the branches' own tokens: largest difference to a full recompute's logits."""
+    rounding_floor: float
+    """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``."""
+
+
+def compare_storages(
+    prefix: int, branches: int = 2, dtype: DTypeLike = "float32", seed: int = 0
+) -> dict[Storage, StorageReport]:
+    """Read a prefix once, fork the cache, and go on with three other tokens in each branch.
+
+    The decoder is the reference with a window of 8 tokens, the blocks of "paged" hold 4.
+
+    Args:
+        prefix: tokens that the branches have in common, 1 to 29.
+        branches: continuations, at least 1.
+        dtype: "float32" or "float64".
+        seed: of the parameters.
+
+    Returns:
+        Storage -> report, in the order of ``new_cache``'s list.
+
+    Raises:
+        ValueError: a number or the dtype is out of range.
+
+    Example:
+        >>> alone, both = (kvproof.compare_storages(8, branches=n) for n in (1, 2))
+        >>> [round(both[name].nbytes / alone[name].nbytes, 1) for name in ("concat", "paged")]
+        [2.0, 1.3]
+    """
+    prefix, branches = check_integer("prefix", prefix), check_integer("branches", branches)
+    if not 1 <= prefix <= CAPACITY - N_CONTINUED:
+        raise ValueError(f"prefix must be 1..{CAPACITY - N_CONTINUED}, got {prefix}")
+    if branches < 1:
+        raise ValueError(f"branches must be at least 1, got {branches}")
+    case = prefix, branches, float_dtype(dtype).name, seed
+    return {storage: _report(storage, *case) for storage in get_args(Storage)}
+
+
+def _report(storage: Storage, prefix: int, branches: int, dtype: str, seed: int) -> StorageReport:
+    params, expected = _recomputed(prefix, branches, dtype, seed)
+    texts = _texts(prefix, branches)
+    _, past = decode(params, texts[:1, :prefix], _empty(storage, branches, dtype), WINDOWED)
+    caches, errors = [], []
+    for branch, start in enumerate([*(past.fork() for _ in range(1, branches)), past]):
+        logits, cache = decode(params, texts[branch : branch + 1, prefix:], start, WINDOWED)
+        caches.append(cache)
+        errors.append(np.abs(logits - expected[branch]).max())
+    floor = float(np.finfo(dtype).eps) * float(np.abs(expected).max())
+    slots, shared = np.array([_slots(cache) for cache in caches]), _shared(caches)
+    return StorageReport(storage, slots, shared, _nbytes(caches), float(max(errors)), floor)
+
+
+def _empty(storage: Storage, branches: int, dtype: str) -> KVCache:
+    """A cache of one row; the pool of "paged" has blocks for all branches."""
+    capacity = {"static": CAPACITY, "paged": branches * CAPACITY}.get(storage)
+    return new_cache(WINDOWED, 1, dtype, storage, capacity, BLOCK_SIZE)
+
+
+def _slots(cache: KVCache) -> IntArray:
+    """Which token's keys and values each place of a cache of one row holds; -1 for none."""
+    if isinstance(cache, RollingCache):
+        slots: IntArray = cache.slots[0]
+        return slots
+    places = cache.length
+    if isinstance(cache, StaticCache):
+        places = cache.capacity
+    if isinstance(cache, PagedCache):
+        places = cache.table.shape[1] * cache.pool.block_size
+    place = np.arange(places)
+    return np.where(place < cache.length, place, -1)
+
+
+def _shared(caches: list[KVCache]) -> BoolArray:
+    """(branches, places): whether another branch's table points to the same memory."""
+    rows = []
+    for cache in caches:
+        if isinstance(cache, PagedCache):
+            rows.append(np.repeat(cache.pool.counts[cache.table[0]] > 1, cache.pool.block_size))
+        else:
+            rows.append(np.zeros(len(_slots(cache)), np.bool_))
+    return np.array(rows)
+
+
+def _nbytes(caches: list[KVCache]) -> int:
+    total = sum(cache.nbytes for cache in caches)
+    paged = [cache for cache in caches if isinstance(cache, PagedCache)]
+    if paged:
+        pool = paged[0].pool
+        entries = np.concatenate([cache.table[0] for cache in paged])
+        total -= (len(entries) - len(np.unique(entries))) * (pool.nbytes // len(pool.counts))
+    return total
+
+
+def _texts(prefix: int, branches: int) -> IntArray:
+    """(branches, prefix + N_CONTINUED): one beginning, other endings."""
+    texts = example_tokens(prefix + N_CONTINUED, branches)
+    texts[:, :prefix] = texts[0, :prefix]
+    return texts
+
+
+@lru_cache(maxsize=128)
+def _recomputed(prefix: int, branches: int, dtype: str, seed: int) -> tuple[Params, FloatArray]:
+    """The parameters, and the logits (branches, N_CONTINUED, V) of the branches' own tokens."""
+    params = init_params(WINDOWED, seed, dtype)
+    return params, forward(params, _texts(prefix, branches), WINDOWED)[:, prefix:]

@@ -1,0 +1,199 @@
+"""What every storage promises, and the checks that all of them share.
+
+A cache is a *handle*: ``decode``, ``crop``, ``reorder`` and ``fork`` return a new one.  A storage
+that writes in place moves its contents to the new handle; the old one is stale from then on and
+refuses any use.  ``fork`` first, if two continuations shall start from one prefix.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import IntArray, check_integer
+from kvproof.model.params import FloatArray
+
+
+class StaleCacheError(ValueError):
+    """A handle was used after its storage had been written through a newer one."""
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What a decoder and a batch need of a cache, whatever its length."""
+
+    n_layers: int
+    batch_size: int
+    n_kv_heads: int
+    head_dim: int
+    dtype: np.dtype[np.floating]
+
+    @property
+    def row(self) -> tuple[int, int, int]:
+        """(batch, heads, head dim): all but the time axis."""
+        return self.batch_size, self.n_kv_heads, self.head_dim
+
+
+class KVCache(ABC):
+    """A handle on the keys and values of all layers.
+
+    The length moves only in ``advance``, once per call and after all layers: within a call every
+    layer must see the same history.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> cache = kvproof.new_cache(kvproof.REFERENCE)
+        >>> _, cache = kvproof.decode(params, [[12, 7, 31, 4]], cache, kvproof.REFERENCE)
+        >>> branches = cache.fork().crop(3).reorder([0, 0])
+        >>> keys, values = branches.keys_values()[0]
+        >>> cache.length, branches.length, keys.shape
+        (4, 3, (2, 4, 3, 16))
+    """
+
+    shape: CacheShape
+    length: int
+    """Tokens that the cache has taken in, P; a rolling cache may have let go of some."""
+    padding: IntArray
+    """(B,): how many slots at the beginning of each row are padding."""
+
+    def __init__(self, shape: CacheShape, length: int = 0, padding: IntArray | None = None) -> None:
+        self.shape = shape
+        self.length = length
+        self.padding = np.zeros(shape.batch_size, np.int64) if padding is None else padding
+
+    def key_slots(self, n_new: int) -> IntArray:
+        """The slot of each key that ``append`` returns in a call of ``n_new``: int (1 or B, S).
+
+        All from 0 to P + C - 1 in order, if the storage keeps all; -1 is a place without a token.
+        """
+        return np.arange(self.length + n_new)[None]
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes that the keys and values, and what describes them, take in memory."""
+
+    @abstractmethod
+    def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:
+        """(K, V) of each layer, each (B, H_kv, length, D) in slot order; only to be read.
+
+        A rolling cache gives the S tokens that it still holds; see ``key_slots(0)``.
+
+        Raises:
+            StaleCacheError: the handle is stale.
+        """
+
+    @abstractmethod
+    def begin(self, n_new: int, padding: IntArray | None = None) -> Self:
+        """A handle for a call with ``n_new`` more tokens; this one stays valid until ``advance``.
+
+        Raises:
+            ValueError: there is no room for them; nothing has changed.
+            StaleCacheError: the handle is stale.
+        """
+
+    def append(
+        self, layer: int, keys: FloatArray, values: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Add the new tokens' (B, H_kv, C, D) to a layer; returns what the queries attend to.
+
+        Returns:
+            K and V (B, H_kv, S, D), those of ``key_slots``; the new ones come last.
+
+        Raises:
+            ValueError: keys and values differ in shape or dtype, or batch, heads, head dim or
+                dtype differ from the cache's.
+        """
+        if keys.shape != values.shape or keys.dtype != values.dtype:
+            raise ValueError(
+                f"the new keys are {keys.shape} {keys.dtype}, "
+                f"the new values {values.shape} {values.dtype}"
+            )
+        batch_size, n_kv_heads, _, head_dim = keys.shape
+        self._check_row((batch_size, n_kv_heads, head_dim), keys.dtype)
+        return self._append(layer, keys, values)
+
+    @abstractmethod
+    def _append(
+        self, layer: int, keys: FloatArray, values: FloatArray
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    def extend(self, layer: int, pair: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``append`` for a caller that has checked once: keys and values (2, B, H_kv, C, D).
+
+        The storage keeps its own copy of them: the caller may write over ``pair``.
+        """
+        keys, values = pair
+        return self._append(layer, keys, values)
+
+    @abstractmethod
+    def advance(self, n_new: int) -> None:
+        """Count ``n_new`` more tokens, after every layer has appended them."""
+
+    @abstractmethod
+    def crop(self, length: int) -> Self:
+        """A cache of the first ``length`` tokens.
+
+        Raises:
+            ValueError: ``length`` is negative or more than there are.
+            StaleCacheError: the handle is stale.
+        """
+
+    @abstractmethod
+    def reorder(self, rows: Sequence[int]) -> Self:
+        """A cache with these rows of the batch, as a beam search picks them; any number of them.
+
+        Raises:
+            ValueError: no rows, or one outside the batch.
+            StaleCacheError: the handle is stale.
+        """
+
+    @abstractmethod
+    def fork(self) -> Self:
+        """An independent cache with the same content.
+
+        Raises:
+            StaleCacheError: the handle is stale.
+        """
+
+    def check_fits(
+        self, config: DecoderConfig, batch_size: int, dtype: np.dtype[np.floating]
+    ) -> None:
+        """Refuse a decoder or a batch that this cache wasn't made for.
+
+        Raises:
+            ValueError: layers, batch size, heads, head dim or dtype differ; names both.
+        """
+        if self.shape.n_layers != config.n_layers:
+            raise ValueError(
+                f"the cache has {self.shape.n_layers} layers, the decoder {config.n_layers}"
+            )
+        self._check_row((batch_size, config.n_kv_heads, config.head_dim), dtype)
+
+    def _check_row(self, row: tuple[int, int, int], dtype: np.dtype[np.floating]) -> None:
+        if row != self.shape.row or dtype != self.shape.dtype:
+            raise ValueError(
+                f"the cache holds (batch, heads, head dim) {self.shape.row} {self.shape.dtype}, "
+                f"the new tokens have {row} {dtype}; "
+                "make it with new_cache(config, batch_size, params.dtype)"
+            )
+
+    def _check_crop(self, length: int) -> int:
+        length = check_integer("length", length)
+        if not 0 <= length <= self.length:
+            raise ValueError(f"can't crop to {length} tokens: the cache has {self.length}")
+        return length
+
+    def _check_rows(self, rows: ArrayLike) -> IntArray:
+        array: IntArray = np.asarray(rows)
+        if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(f"rows must be a list of row numbers and not empty, got {rows!r}")
+        batch_size = self.shape.batch_size
+        if array.min() < 0 or array.max() >= batch_size:
+            bad = array[(array < 0) | (array >= batch_size)][0]
+            raise ValueError(f"row {bad} is outside the batch 0..{batch_size - 1}")
+        return array

@@ -1,0 +1,94 @@
+"""The same decoder with a cache: reads only the new tokens.
+
+Each layer keeps the keys and values of all tokens that it has seen.  A key or value depends on
+its own token's past only, so it never has to be computed again; a query is used once, so it isn't
+kept.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kvproof.model import layers
+from kvproof.model.cache import KVCache
+from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import (
+    Mask,
+    Positions,
+    check_mask,
+    offset_mask,
+    offset_positions,
+    visible_keys,
+)
+from kvproof.model.params import FloatArray, Params
+
+
+def decode(
+    params: Params,
+    tokens: ArrayLike,
+    cache: KVCache,
+    config: DecoderConfig,
+    mask: Mask = offset_mask,
+    lengths: ArrayLike | None = None,
+    positions: Positions = offset_positions,
+) -> tuple[FloatArray, KVCache]:
+    """Logits of the new tokens, and the cache that includes them.
+
+    Args:
+        params: parameters; their dtype is the dtype of the result.
+        tokens: int (B, C), or vectors (B, C, W): what follows the tokens in ``cache``.
+        cache: from ``new_cache`` or an earlier call.  Its contents are never changed.  A storage
+            that writes in place goes over to the returned cache and refuses this one from then
+            on; ``cache.fork()`` first to continue twice from the same prefix.
+        config: the configuration that ``params`` was made with.
+        mask: which keys each query sees; ``top_left_mask`` injects the classic mistake.
+        lengths: int (B,), how many of the new tokens of each row are real; they stand at its right
+            end.  Padding comes before a row's first real token, never after one.  None: all.
+        positions: where the new tokens stand; ``restarted_positions`` injects another.
+
+    Returns:
+        logits (B, C, V), where ``logits[:, i]`` predicts the token after slot P + i, and a
+        cache of length P + C.
+
+    Raises:
+        ValueError: tokens or lengths have the wrong shape, dtype or range, there are too many of
+            them, ``params`` don't fit ``config``, or layers, batch size or dtype differ from the
+            cache's.  The cache is as it was.
+        StaleCacheError: ``cache`` was used up by an earlier call.
+
+    Example:
+        >>> params = kvproof.init_params(kvproof.REFERENCE)
+        >>> cache = kvproof.new_cache(kvproof.REFERENCE)
+        >>> _, cache = kvproof.decode(params, [[12, 7, 31, 4]], cache, kvproof.REFERENCE)
+        >>> logits, cache = kvproof.decode(params, [[9, 18]], cache, kvproof.REFERENCE)
+        >>> logits.shape, cache.length
+        ((1, 2, 97), 6)
+        >>> whole = kvproof.forward(params, [[12, 7, 31, 4, 9, 18]], kvproof.REFERENCE)
+        >>> np.allclose(logits, whole[:, 4:], rtol=0, atol=1e-5)
+        True
+    """
+    layers.check_model(params, config)
+    n_past = cache.length
+    tokens = layers.check_tokens(tokens, config, params.dtype, n_past)
+    batch_size, n_new = tokens.shape[:2]
+    cache.check_fits(config, batch_size, params.dtype)
+    padding = layers.check_padding(lengths, n_new, n_past, cache.padding)
+    slots = positions(n_past, n_new)
+    keys = cache.key_slots(n_new)
+    causal = check_mask(mask(n_past, n_new), n_past, n_new)
+    visible = visible_keys(causal, keys, padding, config.window, config.n_sinks)
+    bias = layers.alibi(slots, keys, config, params.dtype)
+    places = np.maximum(slots - padding[:, None], 0)  # (B, C): a row begins after its padding
+    cos_sin = layers.rotation(places, config, params.dtype)
+    x = layers.embed(params, tokens, places)
+    cache = cache.begin(n_new, padding)
+    for layer, block in enumerate(params.blocks):
+        normed = layers.layer_norm(x, block.norm1)
+        q, k, v = layers.project_qkv(normed, block.attention, config.n_heads, config.n_kv_heads)
+        q, k = layers.rotate(q, cos_sin), layers.rotate(k, cos_sin)
+        k, v = cache.append(layer, k, v)
+        attended = layers.scaled_dot_product_attention(q, k, v, visible, bias)
+        x = x + layers.merge_heads(attended, block.attention)
+        x = layers.mlp(x, block)
+    logits = layers.unembed(params, x)
+    cache.advance(n_new)  # last, so that whatever fails above leaves the given cache valid
+    return logits, cache
