@@ -249,7 +249,9 @@ show(
 # likely token is a weak test: it can agree while the logits are wrong.
 
 # %%
-reports = [kvproof.compare_masks(p, c) for p, c in [(0, 4), (1, 1), (4, 1), (4, 2), (10, 3), (32, 16)]]
+reports = [
+    kvproof.compare_masks(p, c) for p, c in [(0, 4), (1, 1), (4, 1), (4, 2), (10, 3), (32, 16)]
+]
 table(
     ["n_past, n_new", "keys wrongly hidden", "error, offset", "error, top-left", "argmax agrees"],
     [
@@ -1047,8 +1049,8 @@ print("NumPy, left-padded, against PyTorch, row alone:", *(f"{e:.1e}" for e in n
 # - `cached_static` does the same in preallocated room.
 # - `cached_transformers` is the GPT-2 of section 6.3 with its `DynamicCache`, which concatenates.
 # - `numpy_concat` and `numpy_static` are `kvproof.decode` with two of its storages.
-# - `numpy_fast` is `kvproof.model.fast_decoder` in preallocated room: the same decoder, with all that
-#   doesn't depend on the tokens worked out beforehand.
+# - `numpy_fast` is `kvproof.model.fast_decoder` in preallocated room: the same decoder, with all
+#   that doesn't depend on the tokens worked out beforehand.
 #
 # A cache that is changed in place goes back to the prefix at the beginning of each run.
 

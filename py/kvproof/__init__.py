@@ -43,6 +43,8 @@ from kvproof.model.params import (
     params_to_arrays,
 )
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from kvproof.checking import Finding, Report, assert_cache_matches, check
     from kvproof.experiments.blind_spots import BlindSpots, blind_spots

@@ -1,4 +1,4 @@
-"""The commands of ``python -m kvproof``: prove, run, audit, costs, check, zoo."""
+"""The commands of ``kvproof``: prove, run, audit, costs, check, zoo."""
 
 import argparse
 import dataclasses
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
+from kvproof import __version__
 from kvproof.checking.checker import check
 from kvproof.checking.subject import Subject, Trouble
 from kvproof.experiments import scorecard
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code.
 
     Args:
-        arguments: what stands after ``python -m kvproof``; None: of this process.
+        arguments: what stands after ``kvproof``; None: of this process.
     """
     parsed = _parser().parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -65,10 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m kvproof",
+        prog="kvproof",
         description="A decoder with a KV cache, and the proof that the cache is right.",
         epilog=EXIT_CODES,
     )
+    parser.add_argument("--version", action="version", version=f"kvproof {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, text: str, command: object) -> argparse.ArgumentParser:
@@ -304,7 +306,7 @@ def _progress() -> Callable[[str], None] | None:
 
 
 def _load(place: str) -> Any:
-    """The decoder that stands at ``module:object``.
+    """The decoder that stands at ``module:object``; the current folder is searched first.
 
     Raises:
         ValueError: there is none.
@@ -312,6 +314,8 @@ def _load(place: str) -> Any:
     name, _, path = place.partition(":")
     if not name or not path:
         raise ValueError(f"{place}: needs MODULE:OBJECT, such as my_model:Decoder")
+    if str(Path.cwd()) not in sys.path:  # an installed command doesn't look there by itself
+        sys.path.insert(0, str(Path.cwd()))
     found: Any = _tried(lambda: importlib.import_module(name), f"importing {name}")
     for attribute in path.split("."):
         if not _tried(partial(hasattr, found, attribute), f"looking for {attribute} in {place}"):

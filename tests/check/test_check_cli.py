@@ -1,4 +1,4 @@
-"""``python -m kvproof check`` and ``zoo``: what they print, write and return."""
+"""``kvproof check`` and ``zoo``: what they print, write and return."""
 
 import json
 import os

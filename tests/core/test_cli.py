@@ -1,4 +1,4 @@
-"""The commands of `python -m kvproof`: what they print, write and return."""
+"""The commands of `kvproof`: what they print, write and return."""
 
 import json
 import re
@@ -207,7 +207,7 @@ def test_bad_usage_gives_2(arguments: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as exit_info:
         main(arguments.split())
     assert exit_info.value.code == 2
-    assert "usage: python -m kvproof" in capsys.readouterr().err
+    assert "usage: kvproof" in capsys.readouterr().err
 
 
 def test_too_little_memory_is_said(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
