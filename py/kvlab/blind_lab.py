@@ -76,7 +76,7 @@ class BlindLab(ControlledLab):
 
     def __init__(self) -> None:
         self._errors, self._agreement = _Map(), _Map()
-        self._own: BlindSpots | None = None
+        self._candidate: BlindSpots | None = None
         controls = {
             "bug": select(
                 "blind.bug.title",
@@ -88,23 +88,23 @@ class BlindLab(ControlledLab):
         }
         super().__init__(controls, {"errors": self._errors, "agreement": self._agreement}, {})
 
-    def replace(self, own: dict[str, Any] | None) -> None:
+    def replace(self, candidate: dict[str, Any] | None) -> None:
         """Show something of the visitor's own in place of the chosen mistake.
 
         Args:
-            own: what ``kvlab.own.Own.answer`` says of it for this lab; None: nothing.
+            candidate: what ``Candidate.answer`` says of it for this lab; None: there is none.
         """
-        self._own = None if own is None else _own_spots(own)
+        self._candidate = None if candidate is None else _candidate_spots(candidate)
         self._update()
 
     def show(self, bug: str, dtype: str) -> Iterator[Text]:
         """Draw both maps of a mistake; say where it is invisible."""
-        if self._own is None:
+        if self._candidate is None:
             spots = _spots(bug, dtype)
             said = texts(spots, is_mistake=BUGS[bug].specimen is not None)
         else:
-            spots = self._own
-            said = own_texts(spots)
+            spots = self._candidate
+            said = candidate_texts(spots)
         self._draw(spots)
         return said
 
@@ -126,7 +126,7 @@ def _spots(bug: str, dtype: str) -> BlindSpots:
     return blind_spots(chosen.specimen, dtype=dtype, positions=chosen.positions)
 
 
-def _own_spots(answer: dict[str, Any]) -> BlindSpots:
+def _candidate_spots(answer: dict[str, Any]) -> BlindSpots:
     errors = [[float(error) for error in row] for row in answer["errors"]]
     lengths = tuple(answer["n_past"]), tuple(answer["n_new"])
     agreement = np.array(answer["agreement"], np.float64)
@@ -230,15 +230,15 @@ def texts(spots: BlindSpots, is_mistake: bool) -> Iterator[Text]:
     yield from _worst(spots)
 
 
-def own_texts(spots: BlindSpots) -> Iterator[Text]:
+def candidate_texts(spots: BlindSpots) -> Iterator[Text]:
     """The same of something of the visitor's own, which may be invisible anywhere."""
     yield _floor(spots)
     cells, n_unseen = spots.unseen.size, int(spots.unseen.sum())
     if n_unseen == cells:
-        yield Text("summary", "blind.own.right", {"cells": str(cells)})
+        yield Text("summary", "blind.candidate.right", {"cells": str(cells)})
         return
     unseen = {"unseen": str(n_unseen), "cells": str(cells)}
-    yield Text("summary", "blind.own.summary", unseen)
+    yield Text("summary", "blind.candidate.summary", unseen)
     yield from _worst(spots)
 
 

@@ -22,8 +22,8 @@ HOLD_CHARACTERS = 4_096
 HOLD_SECONDS = 0.05
 REPORT = "application/vnd.kvproof.report+json"
 """The type of a checker's report as data: the page can draw it."""
-OWN = "application/vnd.kvproof.own+json"
-"""Of a mask or a decoder that labs shall redraw from (kvlab.own)."""
+CANDIDATE = "application/vnd.kvproof.candidate+json"
+"""Of a mask or a decoder that labs shall redraw from (kvlab.candidate)."""
 
 Write = Callable[[str, str], None]
 
@@ -34,13 +34,13 @@ class CellResult:
 
     ``value`` is the last expression as text, None if there is none or it is None.
     ``report`` is the same as JSON, if it is a checker's report.
-    ``own`` is "mask" or "decoder" if labs shall redraw from it.
+    ``candidate`` is "mask" or "decoder" if labs shall redraw from it.
     ``error`` is the formatted traceback, None if the cell ran to its end.
     """
 
     value: str | None = None
     report: str | None = None
-    own: str | None = None
+    candidate: str | None = None
     error: str | None = None
 
 
@@ -55,7 +55,7 @@ class CellRunner:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._namespace: dict[str, object] = {"__name__": "__main__"}
-        self._own: Any = None
+        self._candidate: Any = None
 
     async def run(self, source: str, number: int) -> CellResult:
         """Run ``source`` as the file ``cell <number>``; whatever it raises is in the result."""
@@ -65,17 +65,17 @@ class CellRunner:
             try:
                 value = await self._evaluate(source, f"cell {number}")
                 result = _shown(value)
-                self._own = value if result.own else self._own
-                if self._own is not None:
-                    self._own.forget()  # what it reads may be another now
+                self._candidate = value if result.candidate else self._candidate
+                if self._candidate is not None:
+                    self._candidate.forget()  # what it reads may be another now
             except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
                 result = CellResult(error=_shortened(_explain(error)))
         output.send()
         return result
 
-    def answer_own(self, values_json: str, lab: str) -> str:
-        """What the mask or decoder that was shown last does, for a lab (see ``kvlab.own``)."""
-        answer: str = self._own.answer(values_json, lab)
+    def answer_candidate(self, values_json: str, lab: str) -> str:
+        """What the last candidate does, for a lab (see ``kvlab.candidate``)."""
+        answer: str = self._candidate.answer(values_json, lab)
         return answer
 
     async def _evaluate(self, source: str, filename: str) -> object:
@@ -121,7 +121,7 @@ def _shown(value: object) -> CellResult:
     return CellResult(
         _shortened(repr(value) if text is None else text),
         report if report is None or len(report) <= MAX_CHARACTERS else None,
-        bundle.get(OWN, {}).get("kind"),
+        bundle.get(CANDIDATE, {}).get("kind"),
     )
 
 

@@ -63,7 +63,7 @@ class MaskLab:
         self._masks = {"offset": _MaskFigure(), "top-left": _MaskFigure()}
         self._errors = _ErrorFigure()
         self._texts = ColumnDataSource(name="texts")
-        self._own: MaskResult | None = None
+        self._candidate: MaskResult | None = None
         models: dict[str, Model] = {
             name: style(control.get_root()) for name, control in self._controls.items()
         }
@@ -99,26 +99,26 @@ class MaskLab:
         ):
             yield {"n_past": n_past, "n_new": n_new, "dtype": dtype}
 
-    def replace(self, own: dict[str, Any] | None) -> None:
+    def replace(self, candidate: dict[str, Any] | None) -> None:
         """Show something of the visitor's own in place of the top-left mask.
 
         Args:
-            own: what ``kvlab.own.Own.answer`` says of the call that is shown next; None: nothing.
+            candidate: what ``Candidate.answer`` says of the next call; None: there is none.
         """
-        self._own = None if own is None else _own_result(own)
+        self._candidate = None if candidate is None else _candidate_result(candidate)
         self._update()
 
     def _update(self) -> None:
         result = compare_masks(**{name: control.value for name, control in self._controls.items()})
-        own = self._own
-        if own is not None and own.mask.shape != result.offset.mask.shape:
-            own = None  # it is of the next call
-        if own is not None:
-            result = dataclasses.replace(result, top_left=own)
+        candidate = self._candidate
+        if candidate is not None and candidate.mask.shape != result.offset.mask.shape:
+            candidate = None  # it is of the next call
+        if candidate is not None:
+            result = dataclasses.replace(result, top_left=candidate)
         self._masks["offset"].show(result, result.offset)
         self._masks["top-left"].show(result, result.top_left)
-        self._errors.show(result, own is not None)
-        self._texts.data = columns(texts(result, own is not None))
+        self._errors.show(result, candidate is not None)
+        self._texts.data = columns(texts(result, candidate is not None))
 
 
 def _without_nan(errors: NDArray[np.float64]) -> dict[str, list[Any]]:
@@ -128,7 +128,7 @@ def _without_nan(errors: NDArray[np.float64]) -> dict[str, list[Any]]:
     return {"top_left": words, "top_left_y": drawn.tolist()}
 
 
-def _own_result(answer: dict[str, Any]) -> MaskResult:
+def _candidate_result(answer: dict[str, Any]) -> MaskResult:
     errors = np.array([float(error) for error in answer["row_errors"]])
     mask = np.array(answer["mask"], np.bool_)
     return MaskResult(mask, errors, float(answer["argmax_agreement"]), int(answer["n_nan"]))
@@ -248,8 +248,8 @@ class _ErrorFigure:
         )
         themed(points.glyph, line_color=concept, fill_color=concept)
 
-    def show(self, result: MaskReport, own: bool) -> None:
-        """Draw the row errors of both masks; ``own``: the wrong one is the visitor's."""
+    def show(self, result: MaskReport, candidate: bool) -> None:
+        """Draw the row errors of both masks; ``candidate``: the wrong one is the visitor's."""
         positions = np.arange(result.n_past, result.n_past + result.n_new)
         offset, top_left = result.offset.row_errors, result.top_left.row_errors
         columns = {
@@ -263,7 +263,7 @@ class _ErrorFigure:
             "top_left_y": np.maximum(top_left, ZERO_LEVEL),
         }
         rows = {name: column.tolist() for name, column in columns.items()}
-        self._rows.data = rows | (_without_nan(top_left) if own else {})
+        self._rows.data = rows | (_without_nan(top_left) if candidate else {})
         self._floor.location = result.rounding_floor
         edges = (result.n_past - 0.6, result.n_past + result.n_new - 0.4)
         set_axis(self.figure.xaxis, self.figure.x_range, edges, positions.tolist())

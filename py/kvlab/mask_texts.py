@@ -7,8 +7,8 @@ from kvlab.words import Text, plain
 from kvproof import MaskReport, MaskResult
 
 
-def texts(result: MaskReport, own: bool = False) -> list[Text]:
-    """All texts of one state; ``own``: something of the visitor's is in the wrong mask's place."""
+def texts(result: MaskReport, candidate: bool = False) -> list[Text]:
+    """All texts of one state; ``candidate``: one stands in the wrong mask's place."""
     state = {"P": str(result.n_past), "C": str(result.n_new), "dtype": result.dtype}
     floor = result.rounding_floor
     return [
@@ -19,8 +19,8 @@ def texts(result: MaskReport, own: bool = False) -> list[Text]:
         *_read_outs("offset", result.offset, result),
         *_read_outs("top-left", result.top_left, result),
         *_offset_summary(result),
-        _own_summary(result) if own else _top_left_summary(result),
-        *_errors_summary(result, own),
+        _candidate_summary(result) if candidate else _top_left_summary(result),
+        *_errors_summary(result, candidate),
     ]
 
 
@@ -85,7 +85,7 @@ def _top_left_summary(result: MaskReport) -> Text:
     return Text(key, loses, counts)
 
 
-def _own_summary(result: MaskReport) -> Text:
+def _candidate_summary(result: MaskReport) -> Text:
     shown = result.top_left
     counts = {
         "opened": str(int(shown.mask.sum())),
@@ -93,10 +93,10 @@ def _own_summary(result: MaskReport) -> Text:
         "hidden": str(shown.wrongly_hidden_keys),
         "seen": str(int(shown.wrongly_seen.sum())),
     }
-    return Text("top-left-summary", "mask.own.summary", counts)
+    return Text("top-left-summary", "mask.candidate.summary", counts)
 
 
-def _errors_summary(result: MaskReport, own: bool) -> Iterator[Text]:
+def _errors_summary(result: MaskReport, candidate: bool) -> Iterator[Text]:
     key, floor = "errors-summary", result.rounding_floor
     yield Text(key, "mask.floor", {"dtype": result.dtype, "floor": number(floor)})
     error = result.offset.max_abs_error
@@ -105,14 +105,14 @@ def _errors_summary(result: MaskReport, own: bool) -> Iterator[Text]:
     else:
         times = f"{error / floor:.1f}"
         yield Text(key, "mask.right-rounded", {"error": number(error), "times": times})
-    yield _against_own(key, result) if own else _against_wrong(key, result)
+    yield _against_candidate(key, result) if candidate else _against_wrong(key, result)
 
 
-def _against_own(key: str, result: MaskReport) -> Text:
+def _against_candidate(key: str, result: MaskReport) -> Text:
     shown = result.top_left
     error, kept = number(shown.max_abs_error), percent(shown.argmax_agreement)
     counts = {"error": error, "percent": kept}
-    return Text(key, "mask.own.errors", counts)
+    return Text(key, "mask.candidate.errors", counts)
 
 
 def _against_wrong(key: str, result: MaskReport) -> Text:

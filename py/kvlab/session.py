@@ -39,7 +39,7 @@ class Session:
     def __init__(self, make_lab: type[Lab]) -> None:
         self.lab = make_lab()
         self.document = Document()
-        self._own = "null"
+        self._candidate = "null"
         with self.document.models.freeze():  # one look at all models instead of one for each root
             for name, root in self.lab.roots.items():
                 root.name = name
@@ -57,20 +57,20 @@ class Session:
         """Values of all outputs, in the order of ``description()['outputs']``."""
         return [getattr(model, attr) for model, attr in self.lab.outputs.values()]
 
-    def answer(self, values_json: str, own_json: str = "null") -> str:
+    def answer(self, values_json: str, candidate_json: str = "null") -> str:
         """Set the controls and return ``state()``, both as JSON: what a slider's move costs.
 
         Args:
             values_json: control name -> value.
-            own_json: what something of the visitor's does in this call, for a lab with
+            candidate_json: what something of the visitor's does in this call, for a lab with
                 ``replace``; "null": nothing.
 
         Raises:
             ValueError: an output holds NaN or an infinity, which JSON doesn't have.
         """
-        if own_json != self._own:
-            self._own = own_json
-            self.lab.replace(json.loads(own_json))  # type: ignore[attr-defined]
+        if candidate_json != self._candidate:
+            self._candidate = candidate_json
+            self.lab.replace(json.loads(candidate_json))  # type: ignore[attr-defined]
         self.set(json.loads(values_json))
         return f"[{', '.join(map(_to_json, self.lab.outputs, self.state()))}]"
 

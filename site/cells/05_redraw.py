@@ -7,7 +7,7 @@ step can be drawn as well.
 
 import numpy as np
 
-from kvlab.own import draw
+from kvlab.candidate import draw
 
 
 def mask(n_past, n_new):  # bool (n_new, n_past + n_new), True = may attend

@@ -9,11 +9,11 @@ import { PythonWorker } from "./python-worker.js";
  * @typedef {{type: "failed", message: string}} FailedMessage
  * @typedef {{type: "output", id: number, kind: OutputKind, text: string}} OutputMessage
  * @typedef {{type: "done", id: number, value?: string, report?: string,
- *   own?: import("./own.js").Kind, error?: string}} DoneMessage
- * @typedef {{type: "own"} & import("./own.js").Answer} OwnMessage
+ *   candidate?: import("./candidates.js").Kind, error?: string}} DoneMessage
+ * @typedef {{type: "candidate"} & import("./candidates.js").Answer} CandidateMessage
  * @typedef {{type: "crashed", id: number, message: string}} CrashedMessage
  * @typedef {ProgressMessage | ReadyMessage | FailedMessage | OutputMessage | DoneMessage
- *   | CrashedMessage | OwnMessage} Message
+ *   | CrashedMessage | CandidateMessage} Message
  */
 
 export class CellPython extends PythonWorker {
@@ -26,11 +26,11 @@ export class CellPython extends PythonWorker {
   }
 
   /**
-   * @param {number} own id of the run that it comes from
+   * @param {number} candidate id of the run that it comes from
    * @param {string} lab
    * @param {import("./lab-python.js").Values} values
    */
-  askOwn(own, lab, values) {
-    this.post({ type: "own", own, lab, values }, { answers: false });
+  askCandidate(candidate, lab, values) {
+    this.post({ type: "candidate", candidate, lab, values }, { answers: false });
   }
 }

@@ -1,10 +1,10 @@
 // Runs the cells' Python. The page starts this worker with the first run and ends it to stop one.
 //
 // In:  {type: "init", epoch, python}, then {type: "run", id, number, source}, and when a run was of a
-//      mask or a decoder for the labs, {type: "own", own, lab, values}
+//      mask or a decoder for the labs, {type: "candidate", candidate, lab, values}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
-//      for a run {id}: "output" {kind, text}, "done" {value, report, own, error}, "crashed"
-//      {message}, and "own" {own, lab, values, answer}
+//      for a run {id}: "output" {kind, text}, "done" {value, report, candidate, error}, "crashed"
+//      {message}, and "candidate" {candidate, lab, values, answer}
 
 import { startPython } from "./python.js";
 
@@ -12,17 +12,17 @@ import { startPython } from "./python.js";
  * @typedef {object} CellResult kvlab.cell_runner.CellResult, seen from JavaScript
  * @property {string | undefined} value
  * @property {string | undefined} report
- * @property {string | undefined} own
+ * @property {string | undefined} candidate
  * @property {string | undefined} error
  * @property {() => void} destroy
  *
  * @typedef {object} CellRunner kvlab.cell_runner.CellRunner, seen from JavaScript
  * @property {(source: string, number: number) => Promise<CellResult>} run
- * @property {(values: string, lab: string) => string} answer_own
+ * @property {(values: string, lab: string) => string} answer_candidate
  *
  * @typedef {{runner: CellRunner, loadImports: (source: string) => Promise<void>}} Python
  * @typedef {{id: number, number: number, source: string}} Run
- * @typedef {{own: number, lab: string, values: object}} OwnQuestion
+ * @typedef {{candidate: number, lab: string, values: object}} CandidateQuestion
  */
 
 let epoch = 0;
@@ -39,8 +39,8 @@ self.addEventListener("message", async ({ data }) => {
     return;
   }
   const python = await starting;
-  if (python && data.type === "own") {
-    answerOwn(python, data);
+  if (python && data.type === "candidate") {
+    answerCandidate(python, data);
   } else if (python) {
     await run(python, data);
   }
@@ -80,8 +80,8 @@ async function run({ runner, loadImports }, { id, number, source }) {
   try {
     await loadImports(source);
     const result = await runner.run(source, number);
-    const { value, report, own, error } = result;
-    send({ type: "done", id, value, report, own, error });
+    const { value, report, candidate, error } = result;
+    send({ type: "done", id, value, report, candidate, error });
     result.destroy();
   } catch (error) {
     // The runner catches what Python raises: this is Pyodide itself giving up (memory, stack).
@@ -91,17 +91,17 @@ async function run({ runner, loadImports }, { id, number, source }) {
 
 /**
  * @param {Python} python
- * @param {OwnQuestion} question
+ * @param {CandidateQuestion} question
  */
-function answerOwn({ runner }, { own, lab, values }) {
+function answerCandidate({ runner }, { candidate, lab, values }) {
   let answer;
   try {
-    answer = runner.answer_own(JSON.stringify(values), lab);
+    answer = runner.answer_candidate(JSON.stringify(values), lab);
   } catch (error) {
     // It catches whatever the visitor's code raises: this is Pyodide giving up.
     answer = JSON.stringify({ error: reason(error).trim().split("\n").pop() });
   }
-  send({ type: "own", own, lab, values, answer });
+  send({ type: "candidate", candidate, lab, values, answer });
 }
 
 /**

@@ -15,10 +15,10 @@ import { paragraph, say } from "./words.js";
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
  * @param {CellsConfig} config
- * @param {import("./own.js").Own} own draws a cell's mask or decoder
+ * @param {import("./candidates.js").Candidates} candidate draws a cell's mask or decoder
  */
-export function startCells(root, config, own) {
-  return new Notebook(root, config, own);
+export function startCells(root, config, candidate) {
+  return new Notebook(root, config, candidate);
 }
 
 /** One cell: what is on the page, and what is known of its latest run. */
@@ -61,18 +61,18 @@ class Notebook {
   #python;
   #bar;
   #specimensUrl;
-  #own;
+  #candidate;
   /** A cell has another text. */
   onEdited = () => {};
 
   /**
    * @param {HTMLElement} root
    * @param {CellsConfig} config
-   * @param {import("./own.js").Own} own
+   * @param {import("./candidates.js").Candidates} candidate
    */
-  constructor(root, { workerUrl, specimensUrl, ...config }, own) {
+  constructor(root, { workerUrl, specimensUrl, ...config }, candidate) {
     this.#specimensUrl = specimensUrl;
-    this.#own = own;
+    this.#candidate = candidate;
     this.#python = new CellPython(workerUrl, config, (message) =>
       this.#receive(/** @type {import("./cell-python.js").Message} */ (message)),
     );
@@ -209,15 +209,15 @@ class Notebook {
       this.#running?.view.output.add(message.kind, message.text);
     } else if (message.type === "done") {
       this.#finish(message);
-    } else if (message.type === "own") {
-      this.#own.answered(message);
+    } else if (message.type === "candidate") {
+      this.#candidate.answered(message);
     } else {
       this.#crash(message.message);
     }
   }
 
   /** @param {import("./cell-python.js").DoneMessage} result */
-  #finish({ id, value, report, own, error }) {
+  #finish({ id, value, report, candidate, error }) {
     const cell = /** @type {Cell} */ (this.#running);
     this.#running = undefined;
     this.#count += 1;
@@ -239,10 +239,10 @@ class Notebook {
       const verdict = cell.view.output.drawReport(report);
       this.#bar.say(paragraph([say("cells.done", { number: cell.number }), verdict]));
     }
-    if (own !== undefined) {
-      /** @type {import("./own.js").Thing["ask"]} */
-      const ask = (lab, values) => this.#python.askOwn(id, lab, values);
-      this.#own.begin({ id, kind: own, cell: cell.number, ask });
+    if (candidate !== undefined) {
+      /** @type {import("./candidates.js").Candidate["ask"]} */
+      const ask = (lab, values) => this.#python.askCandidate(id, lab, values);
+      this.#candidate.begin({ id, kind: candidate, cell: cell.number, ask });
     }
     this.#next();
   }
@@ -269,7 +269,7 @@ class Notebook {
   /** Ends Python; its outputs stay and are marked. */
   #end() {
     this.#python.stop();
-    this.#own.end();
+    this.#candidate.end();
     for (const cell of this.#cells) {
       cell.forget();
     }

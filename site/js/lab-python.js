@@ -5,8 +5,8 @@ import { PythonWorker } from "./python-worker.js";
 /**
  * @typedef {Record<string, number>} Values control name to its value
  * @typedef {unknown[]} State values of all outputs, in the document's order
- * @typedef {{id: number, answer: string}} Own something of the visitor's, and JSON of what it does
- * @typedef {{lab: string, values: Values, own?: Own}} Question
+ * @typedef {{id: number, answer: string}} Candidate something of the visitor's, and JSON of what it does
+ * @typedef {{lab: string, values: Values, candidate?: Candidate}} Question
  * @typedef {Question & {state: State}} Answer
  *
  * @typedef {object} Listener
@@ -56,13 +56,13 @@ export class LabPython {
   /**
    * @param {string} lab
    * @param {Values} values
-   * @param {Own} [own] what is drawn in place of what the page came with
+   * @param {Candidate} [candidate] what is drawn in place of what the page came with
    */
-  ask(lab, values, own) {
+  ask(lab, values, candidate) {
     if (!this.ready) {
       return; // each lab asks when it is
     }
-    this.#wanted.set(lab, { lab, values, own });
+    this.#wanted.set(lab, { lab, values, candidate });
     if (!this.#asked) {
       this.#askNext();
     }
@@ -72,10 +72,10 @@ export class LabPython {
     const [next] = this.#wanted.values();
     this.#asked = next;
     if (next) {
-      const { lab, values, own } = next;
+      const { lab, values, candidate } = next;
       this.#wanted.delete(lab);
-      const answer = own?.answer ?? "null";
-      this.#worker.post({ type: "set", lab, values, own: answer }, { answers: true });
+      const answer = candidate?.answer ?? "null";
+      this.#worker.post({ type: "set", lab, values, candidate: answer }, { answers: true });
     }
   }
 

@@ -1,12 +1,12 @@
 // Runs the labs' Python: the same Panel documents that the page shows, answering the controls.
 //
-// In:  {type: "init", epoch, python}, then {type: "set", lab, values, own}
+// In:  {type: "init", epoch, python}, then {type: "set", lab, values, candidate}
 // Out: {epoch, type}: "progress" {stage, loaded, total}, "ready", "failed" {message},
 //      and for each set "state" {state}
 
 import { startPython } from "./python.js";
 
-/** @typedef {{answer: (values: string, own: string) => string}} Session kvlab.session.Session */
+/** @typedef {{answer: (values: string, candidate: string) => string}} Session kvlab.session.Session */
 
 let epoch = 0;
 /** @type {((lab: string) => Session) | undefined} */
@@ -21,10 +21,10 @@ self.addEventListener("message", async ({ data }) => {
       newSession = await start(data.python);
       send({ type: "ready" });
     } else if (newSession) {
-      const { lab, values, own } = data;
+      const { lab, values, candidate } = data;
       const session = sessions.get(lab) ?? newSession(lab);
       sessions.set(lab, session);
-      send({ type: "state", state: JSON.parse(session.answer(JSON.stringify(values), own)) });
+      send({ type: "state", state: JSON.parse(session.answer(JSON.stringify(values), candidate)) });
     }
   } catch (error) {
     console.info(error); // the whole of it

@@ -8,7 +8,7 @@ import { showTexts } from "./lab-texts.js";
  * @typedef {import("./lab-python.js").Values} Values
  * @typedef {import("./lab-python.js").State} State
  *
- * @typedef {object} Own something of the visitor's, as one lab draws it
+ * @typedef {object} Candidate something of the visitor's, as one lab draws it
  * @property {number | undefined} id
  * @property {(values: Values) => void} ask answers by `draw`
  * @property {() => void} waitForPython nothing of it is drawn any more, or not yet
@@ -28,9 +28,9 @@ export class Lab {
   #table;
   #marks;
   #python;
-  /** Asked for what is drawn in place of what the page came with. @type {Own | undefined} */
-  #own;
-  /** @type {(own: number | undefined) => void} */
+  /** Asked for what is drawn in place of what the page came with. @type {Candidate | undefined} */
+  #candidate;
+  /** @type {(candidate: number | undefined) => void} */
   #told = () => {};
   /** @type {boolean | undefined} of Python's first answer; undefined before */
   equal;
@@ -85,25 +85,25 @@ export class Lab {
 
   /** Asks Python for what is on the screen. */
   ask() {
-    if (this.#own && this.equal !== undefined) {
-      this.#own.ask(this.#document.values);
+    if (this.#candidate && this.equal !== undefined) {
+      this.#candidate.ask(this.#document.values);
     } else {
       this.#python.ask(this.#name, this.#document.values);
     }
   }
 
-  /** @param {(own: number | undefined) => void} told id of the visitor's thing that is shown now */
+  /** @param {(candidate: number | undefined) => void} told id of the visitor's thing that is shown now */
   onShown(told) {
     this.#told = told;
   }
 
-  /** @param {Own | undefined} own */
-  use(own) {
-    this.#own = own;
+  /** @param {Candidate | undefined} candidate */
+  use(candidate) {
+    this.#candidate = candidate;
     if (this.#python.ready) {
       this.ask();
     } else {
-      own?.waitForPython();
+      candidate?.waitForPython();
     }
   }
 
@@ -115,14 +115,14 @@ export class Lab {
     if (this.equal === undefined) {
       return; // Python is gone or new, and its first answer must be of what was prebuilt
     }
-    const own = answer === undefined ? undefined : { id: this.#own?.id ?? 0, answer };
-    this.#python.ask(this.#name, values, own);
+    const candidate = answer === undefined ? undefined : { id: this.#candidate?.id ?? 0, answer };
+    this.#python.ask(this.#name, values, candidate);
   }
 
   /** Shows what was prebuilt. */
   fallBack() {
     this.equal = undefined;
-    this.#own?.waitForPython();
+    this.#candidate?.waitForPython();
     this.#show(this.#prebuilt(this.#document.values));
   }
 
@@ -133,10 +133,10 @@ export class Lab {
   /**
    * @param {Values} values
    * @param {State} state Python's answer to them
-   * @param {number | undefined} own id of the visitor's thing that it is of
+   * @param {number | undefined} candidate id of the visitor's thing that it is of
    */
-  answered(values, state, own) {
-    if (own !== undefined && own !== this.#own?.id) {
+  answered(values, state, candidate) {
+    if (candidate !== undefined && candidate !== this.#candidate?.id) {
       return; // taken away meanwhile
     }
     if (this.equal === undefined) {
@@ -145,10 +145,10 @@ export class Lab {
         return;
       }
       this.equal = JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
-      this.#own?.ask(values);
+      this.#candidate?.ask(values);
     }
     // While a slider is dragged, late answers are steps on the way; the last one is the present.
-    this.#show(state, own);
+    this.#show(state, candidate);
   }
 
   #moved() {
@@ -167,13 +167,13 @@ export class Lab {
 
   /**
    * @param {State} state
-   * @param {number} [own] id of the visitor's thing that it is of
+   * @param {number} [candidate] id of the visitor's thing that it is of
    */
-  #show(state, own) {
+  #show(state, candidate) {
     this.#document.apply(state);
     showTexts(this.#name, this.#document.output(state, "texts"));
     showTables(this.#name, (name) => this.#document.output(state, name), this.#marks);
-    this.#told(own);
+    this.#told(candidate);
   }
 }
 

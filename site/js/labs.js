@@ -121,10 +121,10 @@ export class Labs {
   }
 
   /** @param {import("./lab-python.js").Answer} answer */
-  #answered({ lab: name, values, own, state }) {
+  #answered({ lab: name, values, candidate, state }) {
     const lab = /** @type {Lab} */ (this.#labs.get(name));
     const before = lab.equal;
-    lab.answered(values, state, own?.id);
+    lab.answered(values, state, candidate?.id);
     if (before === undefined && lab.equal !== undefined) {
       this.#status.live(name, lab.equal);
     }

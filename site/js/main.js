@@ -1,12 +1,12 @@
 // The page's entry: prebuilt figures, then live Python, and the editable cells.
 
 import { Address } from "./address.js";
+import { Candidates } from "./candidates.js";
 import { startCells } from "./cells.js";
 import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
 import { leadTo } from "./language-link.js";
 import { Offline } from "./offline.js";
-import { Own } from "./own.js";
 import { say } from "./words.js";
 
 /** What a visitor sees first. */
@@ -32,7 +32,7 @@ function located(python) {
 }
 
 const address = new Address();
-const own = new Own(() => labs.needPython());
+const candidate = new Candidates(() => labs.needPython());
 const labs = new Labs(
   {
     dataUrls: Object.fromEntries(
@@ -44,7 +44,7 @@ const labs = new Labs(
   (name, lab) => {
     address.add(name, lab.controls);
     lab.onControls(() => address.moved());
-    own.add(name, lab);
+    candidate.add(name, lab);
   },
 );
 
@@ -75,7 +75,7 @@ const cells = startCells(
     specimensUrl: absolute(config.cells.specimensUrl),
     ...located(config.cells.python),
   },
-  own,
+  candidate,
 );
 startCopyLink(() => address.link());
 cells.onEdited = () => address.edited(cells);

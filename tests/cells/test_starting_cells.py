@@ -98,7 +98,7 @@ def test_six_tokens_scores_are_those_that_the_decoder_used(notebook: Notebook) -
     notebook.printed(SIX_TOKENS)
     source = (
         "from kvproof import scaled_dot_product_attention as attend\n"
-        "from kvproof import layers\n"
+        "from kvproof.model import layers\n"
         "n = layers.embed(params, tokens, np.arange(6))\n"
         "Q, K, V = layers.project_qkv(layers.layer_norm(n, block.norm1), block.attention, 4)\n"
         "bool(np.allclose(q, Q[:, :, 4:]) and np.allclose(k, K) and np.allclose(v, V))"
@@ -229,10 +229,12 @@ def test_a_cell_file_is_read_verbatim(tmp_path: Path) -> None:
 
 def test_a_mask_of_ones_own_is_checked_and_drawn(notebook: Notebook) -> None:
     result = notebook.run(REDRAW)
-    assert result.own == "mask"
+    assert result.candidate == "mask"
     assert result.value is not None
     assert result.value.startswith("Masked: wrong")
-    answer = json.loads(notebook.runner.answer_own('{"n_past": 4, "n_new": 2, "dtype": 1}', "mask"))
+    answer = json.loads(
+        notebook.runner.answer_candidate('{"n_past": 4, "n_new": 2, "dtype": 1}', "mask")
+    )
     assert answer["mask"] == [[0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
     right = replaced(REDRAW, " & (key > query - 3)", "")
     result = notebook.run(right)

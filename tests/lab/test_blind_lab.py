@@ -20,8 +20,8 @@ from kvlab.blind_lab import (
     _spots,
     texts,
 )
+from kvlab.candidate import draw
 from kvlab.formats import number, percent
-from kvlab.own import draw
 from kvlab.session import Session
 from kvproof import blind_spots, compare_masks, open_mask, top_left_mask
 from kvproof.experiments.blind_spots import N_NEW, N_PAST
@@ -176,7 +176,7 @@ def test_what_no_control_can_send_is_an_error() -> None:
 # --- Something of the visitor's own ---------------------------------------------------------------
 
 
-def own_state(thing: Any, dtype: int = 1) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+def candidate_state(thing: Any, dtype: int = 1) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """The lab's outputs with something of the visitor's, and what it says."""
     values = {"bug": "pos-reset-learned", "dtype": dtype}
     answer = draw(thing).answer(json.dumps(values), "blind")
@@ -188,27 +188,27 @@ def own_state(thing: Any, dtype: int = 1) -> tuple[dict[str, Any], dict[str, dic
 
 @pytest.mark.parametrize("dtype", [0, 1])
 def test_a_mask_of_the_visitors_is_drawn_in_place_of_the_mistake(dtype: int) -> None:
-    outputs, said = own_state(open_mask, dtype)
+    outputs, said = candidate_state(open_mask, dtype)
     expected = move(Session(BlindLab), bug="mask-skipped-cache", dtype=dtype)
     for name in ("errors.cells", "agreement.cells"):
         assert outputs[name] == expected[name]
-    assert said["blind.own.summary"] == {"unseen": "9", "cells": "54"}
+    assert said["blind.candidate.summary"] == {"unseen": "9", "cells": "54"}
     worst = sentences(expected, "summary")[-2:]
     assert [(message, said[message]) for message, _ in worst] == worst
 
 
 def test_a_decoder_of_the_visitors_is_drawn_as_well() -> None:
-    outputs, said = own_state(Plain())
+    outputs, said = candidate_state(Plain())
     assert set(outputs["errors.cells"]["text"]) == {UNSEEN_MARK}
-    assert said == {"blind.own.right": {"cells": "54"}}
+    assert said == {"blind.candidate.right": {"cells": "54"}}
 
     class Forgets(Plain):
         def step(self, tokens: Any, cache: Any) -> Any:
             return super().full(tokens), "nothing"
 
-    outputs, said = own_state(Forgets())
+    outputs, said = candidate_state(Forgets())
     assert outputs["errors.cells"]["text"].count(UNSEEN_MARK) == len(N_NEW)
-    assert said["blind.own.summary"] == {"unseen": "6", "cells": "54"}
+    assert said["blind.candidate.summary"] == {"unseen": "6", "cells": "54"}
 
 
 def test_logits_that_are_no_numbers_are_drawn_as_infinite() -> None:
@@ -217,7 +217,7 @@ def test_logits_that_are_no_numbers_are_drawn_as_infinite() -> None:
             logits, cache = super().step(tokens, cache)
             return logits * np.nan, cache
 
-    outputs, said = own_state(Nan())
+    outputs, said = candidate_state(Nan())
     assert set(outputs["errors.cells"]["text"]) == {"∞"}
     assert set(outputs["errors.cells"]["strength"]) == {STRONGEST}
     assert said["blind.summary-worst"] == {"error": "∞"}
@@ -241,7 +241,7 @@ def test_the_lab_comes_back_to_the_chosen_mistake() -> None:
     ],
 )
 def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
-    own = draw(thing)
+    candidate = draw(thing)
     for lab, values in (("blind", {}), ("mask", {"n_past": 4, "n_new": 2})):
-        answer = json.loads(own.answer(json.dumps({**values, "dtype": 1}), lab))
+        answer = json.loads(candidate.answer(json.dumps({**values, "dtype": 1}), lab))
         assert says in answer["error"]

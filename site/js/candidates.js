@@ -10,24 +10,24 @@ const PATIENCE_MS = 300;
  * @typedef {import("./lab-python.js").Values} Values
  * @typedef {"mask" | "decoder"} Kind
  *
- * @typedef {object} Thing of the visitor's
+ * @typedef {object} Candidate of the visitor's
  * @property {number} id of the run that it comes from
  * @property {Kind} kind
  * @property {number} cell its number
  * @property {(lab: string, values: Values) => void} ask the cells' Python, which answers later
  *
  * @typedef {object} Answer
- * @property {number} own the thing's id
+ * @property {number} candidate the candidate's id
  * @property {string} lab
  * @property {Values} values
- * @property {string} answer kvlab.own.Own.answer()
+ * @property {string} answer kvlab.candidate.Candidate.answer()
  */
 
-export class Own {
-  /** Labs that can draw it. @type {Map<string, OwnInLab>} */
+export class Candidates {
+  /** Labs that can draw it. @type {Map<string, CandidateInLab>} */
   #labs = new Map();
-  /** @type {Thing | undefined} */
-  #thing;
+  /** @type {Candidate | undefined} */
+  #candidate;
   #startPython;
 
   /** @param {() => void} startPython starts the labs' Python unless it has started */
@@ -43,28 +43,28 @@ export class Own {
    */
   add(name, lab) {
     const section = /** @type {HTMLElement} */ (document.querySelector(`[data-lab="${name}"]`));
-    const bar = /** @type {HTMLElement | null} */ (section.querySelector("[data-own-bar]"));
+    const bar = /** @type {HTMLElement | null} */ (section.querySelector("[data-candidate-bar]"));
     if (bar) {
-      const place = new OwnInLab(name, lab, section, bar);
+      const place = new CandidateInLab(name, lab, section, bar);
       bar.querySelector("button")?.addEventListener("click", () => this.end());
       this.#labs.set(name, place);
-      place.begin(this.#thing);
+      place.begin(this.#candidate);
     }
   }
 
-  /** @param {Thing} thing */
-  begin(thing) {
-    this.#thing = thing;
+  /** @param {Candidate} candidate */
+  begin(candidate) {
+    this.#candidate = candidate;
     for (const lab of this.#labs.values()) {
-      lab.begin(thing);
+      lab.begin(candidate);
     }
     this.#startPython();
   }
 
   /** Back to what the page came with; nothing happens if it is there already. */
   end() {
-    if (this.#thing) {
-      this.#thing = undefined;
+    if (this.#candidate) {
+      this.#candidate = undefined;
       for (const lab of this.#labs.values()) {
         lab.begin(undefined);
       }
@@ -72,22 +72,22 @@ export class Own {
   }
 
   /** @param {Answer} answer */
-  answered({ own, lab, values, answer }) {
-    if (own === this.#thing?.id) {
+  answered({ candidate, lab, values, answer }) {
+    if (candidate === this.#candidate?.id) {
       this.#labs.get(lab)?.answered(values, answer);
     }
   }
 }
 
 /** What is asked for one lab, one question at a time, and what its page says. */
-class OwnInLab {
+class CandidateInLab {
   #name;
   #lab;
   #section;
   #bar;
   #said;
-  /** @type {Thing | undefined} */
-  #thing;
+  /** @type {Candidate | undefined} */
+  #candidate;
   /** In flight. @type {Values | undefined} */
   #asked;
   /** Asked for meanwhile. @type {Values | undefined} */
@@ -110,27 +110,27 @@ class OwnInLab {
     this.#lab = lab;
     this.#section = section;
     this.#bar = bar;
-    this.#said = /** @type {HTMLElement} */ (bar.querySelector("[data-own-said]"));
-    lab.onShown((own) => this.#entitle(own));
+    this.#said = /** @type {HTMLElement} */ (bar.querySelector("[data-candidate-said]"));
+    lab.onShown((id) => this.#entitle(id));
   }
 
-  /** @param {Thing | undefined} thing in place of the one before */
-  begin(thing) {
-    if (thing === this.#thing) {
+  /** @param {Candidate | undefined} candidate in place of the one before */
+  begin(candidate) {
+    if (candidate === this.#candidate) {
       return;
     }
-    this.#thing = thing;
+    this.#candidate = candidate;
     this.#asked = undefined;
     this.#wanted = undefined;
     clearTimeout(this.#patience);
-    this.#bar.hidden = !thing;
+    this.#bar.hidden = !candidate;
     this.#said.textContent = "";
-    this.#lab.use(thing && this);
+    this.#lab.use(candidate && this);
   }
 
   /** Of what the lab shall draw. */
   get id() {
-    return this.#thing?.id;
+    return this.#candidate?.id;
   }
 
   /** And no longer for the cells: they are asked again when it is there. */
@@ -138,7 +138,7 @@ class OwnInLab {
     clearTimeout(this.#patience);
     this.#asked = undefined;
     this.#wanted = undefined;
-    this.#say("own.needs-python");
+    this.#say("candidate.needs-python");
   }
 
   /** @param {Values} values */
@@ -156,14 +156,14 @@ class OwnInLab {
     this.#wanted = undefined;
     this.#late = false;
     if (this.#asked) {
-      this.#thing?.ask(this.#name, this.#asked);
+      this.#candidate?.ask(this.#name, this.#asked);
       this.#patience = setTimeout(() => this.#waitForCells(), PATIENCE_MS);
     }
   }
 
   #waitForCells() {
     this.#late = true;
-    this.#say("own.waiting");
+    this.#say("candidate.waiting");
     this.#lab.draw(/** @type {Values} */ (this.#wanted ?? this.#asked));
   }
 
@@ -175,7 +175,7 @@ class OwnInLab {
     clearTimeout(this.#patience);
     const { error } = JSON.parse(answer);
     if (!this.#wanted && error !== undefined) {
-      this.#say("own.failed", { reason: error });
+      this.#say("candidate.failed", { reason: error });
       this.#lab.draw(values);
     } else if (error === undefined && !(this.#wanted && this.#late)) {
       this.#lab.draw(values, answer); // while a slider is dragged, a step on the way
@@ -194,36 +194,40 @@ class OwnInLab {
   /**
    * Names what is drawn: something of the visitor's, or what the page came with.
    *
-   * @param {number | undefined} own id of the visitor's
+   * @param {number | undefined} id of the candidate
    */
-  #entitle(own) {
-    const thing = own === undefined ? undefined : this.#thing;
-    if (own !== this.#named) {
-      this.#named = own;
-      this.#rename(thing);
+  #entitle(id) {
+    const candidate = id === undefined ? undefined : this.#candidate;
+    if (id !== this.#named) {
+      this.#named = id;
+      this.#rename(candidate);
     }
-    if (thing) {
-      this.#say(thing.kind === "mask" ? "own.mask" : "own.decoder", { cell: String(thing.cell) });
+    if (candidate) {
+      this.#say(candidate.kind === "mask" ? "candidate.mask" : "candidate.decoder", {
+        cell: String(candidate.cell),
+      });
     }
   }
 
-  /** @param {Thing | undefined} thing */
-  #rename(thing) {
-    for (const element of this.#section.querySelectorAll("[data-own-mask]")) {
+  /** @param {Candidate | undefined} candidate */
+  #rename(candidate) {
+    for (const element of this.#section.querySelectorAll("[data-candidate-mask]")) {
       const { dataset } = /** @type {HTMLElement} */ (element);
       dataset.before ??= element.textContent ?? "";
-      const message = thing?.kind === "mask" ? dataset.ownMask : dataset.ownDecoder;
-      element.textContent = thing ? say(message ?? "", { cell: thing.cell }) : dataset.before;
+      const message = candidate?.kind === "mask" ? dataset.candidateMask : dataset.candidateDecoder;
+      element.textContent = candidate
+        ? say(message ?? "", { cell: candidate.cell })
+        : dataset.before;
     }
     // The same for who hears a picture's name instead of reading its title.
-    const title = this.#section.querySelector("h3[data-own-mask]");
+    const title = this.#section.querySelector("h3[data-candidate-mask]");
     for (const named of title?.closest("figure")?.querySelectorAll("[aria-label]") ?? []) {
       const { dataset } = /** @type {HTMLElement} */ (named);
       dataset.before ??= named.ariaLabel ?? "";
-      named.ariaLabel = thing ? (title?.textContent ?? "") : dataset.before;
+      named.ariaLabel = candidate ? (title?.textContent ?? "") : dataset.before;
     }
-    for (const element of this.#section.querySelectorAll("[data-own-only]")) {
-      /** @type {HTMLElement} */ (element).hidden = !thing;
+    for (const element of this.#section.querySelectorAll("[data-candidate-only]")) {
+      /** @type {HTMLElement} */ (element).hidden = !candidate;
     }
   }
 }

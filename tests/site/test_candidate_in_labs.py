@@ -21,7 +21,7 @@ CELL = 5
 MASK = """
 import time
 import numpy as np
-from kvlab.own import draw
+from kvlab.candidate import draw
 
 def trouble(n_past):
     pass
@@ -36,30 +36,30 @@ draw(mask)
 """
 
 
-class OwnPage:
+class CandidatePage:
     """The mask lab and the cells of one page."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
         self.lab = Lab(page).open(url)
         self.cells = Cells(page)
-        self.bar = page.locator("#mask-lab [data-own-bar]")
-        self.back = self.bar.get_by_role("button", name=WORDS.say("mask.own.back"))
+        self.bar = page.locator("#mask-lab [data-candidate-bar]")
+        self.back = self.bar.get_by_role("button", name=WORDS.say("mask.candidate.back"))
 
     def run_mask(self) -> None:
         self.cells.run(CELL, MASK)
 
     def expect_yours(self, state: State) -> None:
         """Names, numbers and figure are of the visitor's mask at a state."""
-        expected = own_result(state)
+        expected = candidate_result(state)
         expect(self.lab.readout("hidden-keys")).to_have_text(
             str(expected.wrongly_hidden_keys), timeout=PYTHON_STARTS
         )
         self.lab.expect_state(state)
         error = self.lab.value("top-left-error")
         assert error == pytest.approx(expected.max_abs_error, rel=1e-4)
-        self.expect_names("mask.own.mask-title", "mask.own.column")
-        expect(self.bar).to_contain_text(WORDS.say("own.mask", cell=CELL))
+        self.expect_names("mask.candidate.mask-title", "mask.candidate.column")
+        expect(self.bar).to_contain_text(WORDS.say("candidate.mask", cell=CELL))
 
     def expect_top_left(self, state: State) -> None:
         """Names, numbers and figure are those that the page came with, all at one state."""
@@ -82,34 +82,34 @@ def last_three(n_past: int, n_new: int) -> BoolArray:
     return (key <= query) & (key > query - 3)
 
 
-def own_result(state: State) -> MaskResult:
+def candidate_result(state: State) -> MaskResult:
     return mask_result(last_three, *state)
 
 
 @pytest.fixture(scope="module")
-def shared(browser: Browser, site_url: str) -> Iterator[tuple[OwnPage, list[str]]]:
+def shared(browser: Browser, site_url: str) -> Iterator[tuple[CandidatePage, list[str]]]:
     errors: list[str] = []
     with browser.new_context(service_workers="block") as context:
         record_errors(context, errors)
-        own = OwnPage(context.new_page(), site_url + "en/")
-        own.lab.expect_runtime("live")
-        yield own, errors
+        candidate = CandidatePage(context.new_page(), site_url + "en/")
+        candidate.lab.expect_runtime("live")
+        yield candidate, errors
 
 
 @pytest.fixture
-def yours(shared: tuple[OwnPage, list[str]]) -> Iterator[OwnPage]:
+def yours(shared: tuple[CandidatePage, list[str]]) -> Iterator[CandidatePage]:
     """A live page that shows the visitor's mask at the default state."""
-    own, errors = shared
-    own.run_mask()
-    own.lab.move_to(DEFAULT)
-    own.expect_yours(DEFAULT)
-    yield own
+    candidate, errors = shared
+    candidate.run_mask()
+    candidate.lab.move_to(DEFAULT)
+    candidate.expect_yours(DEFAULT)
+    yield candidate
     seen = errors.copy()
     errors.clear()
     check_errors(seen, [])
 
 
-def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: OwnPage) -> None:
+def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: CandidatePage) -> None:
     expect(yours.cells.cell(CELL)).to_contain_text("Wrong")
     expect_accessible(yours.page)
     state = State(7, 3, "float32")
@@ -120,17 +120,19 @@ def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: OwnPage) -> N
     expect(yours.back).to_be_hidden()
 
 
-def test_the_blind_spot_map_draws_it_as_well(yours: OwnPage) -> None:
+def test_the_blind_spot_map_draws_it_as_well(yours: CandidatePage) -> None:
     spots = blind_spots(last_three)
     blind = yours.page.locator("#blind-lab")
     blind.scroll_into_view_if_needed()
     counts = {"unseen": int(spots.unseen.sum()), "cells": spots.unseen.size}
-    said = WORDS.say("blind.own.summary", **counts)
+    said = WORDS.say("blind.candidate.summary", **counts)
     summary = blind.locator('[data-readout="blind.summary"]')
     expect(summary).to_contain_text(said, timeout=PYTHON_STARTS)
     expect(summary).to_contain_text(number(float(spots.errors.max())))
-    expect(blind.locator("[data-own-bar]")).to_contain_text(WORDS.say("own.mask", cell=CELL))
-    blind.get_by_role("button", name=WORDS.say("blind.own.back")).click()
+    expect(blind.locator("[data-candidate-bar]")).to_contain_text(
+        WORDS.say("candidate.mask", cell=CELL)
+    )
+    blind.get_by_role("button", name=WORDS.say("blind.candidate.back")).click()
     expect(summary).not_to_contain_text(said)
     yours.expect_top_left(DEFAULT)
 
@@ -140,18 +142,18 @@ def test_the_blind_spot_map_draws_it_as_well(yours: OwnPage) -> None:
     [("ValueError('no 7')", "ValueError: no 7"), ("SystemExit('at 7')", "SystemExit: at 7")],
 )
 def test_where_it_raises_the_lab_shows_what_it_came_with(
-    yours: OwnPage, raised: str, said: str
+    yours: CandidatePage, raised: str, said: str
 ) -> None:
     yours.cells.run(1, f"def trouble(n_past):\n    if n_past == 7: raise {raised}")
     state = State(7, 2)
     yours.lab.move_to(state)
     yours.expect_top_left(state)
-    expect(yours.bar).to_contain_text(WORDS.say("own.failed", reason=said))
+    expect(yours.bar).to_contain_text(WORDS.say("candidate.failed", reason=said))
     yours.lab.move_to(State(6, 2))
     yours.expect_yours(State(6, 2))
 
 
-def test_while_a_cell_runs_the_lab_shows_what_it_came_with(yours: OwnPage) -> None:
+def test_while_a_cell_runs_the_lab_shows_what_it_came_with(yours: CandidatePage) -> None:
     """And the mask again as soon as its Python has time for it, at the latest state."""
     yours.cells.write(1, "end = time.monotonic() + 8\nwhile time.monotonic() < end: pass")
     yours.page.keyboard.press("Control+Enter")
@@ -159,17 +161,17 @@ def test_while_a_cell_runs_the_lab_shows_what_it_came_with(yours: OwnPage) -> No
     for state in (State(9, 2), State(10, 3)):
         yours.lab.move_to(state)
         yours.expect_top_left(state)
-        expect(yours.bar).to_contain_text(WORDS.say("own.waiting"))
+        expect(yours.bar).to_contain_text(WORDS.say("candidate.waiting"))
     yours.cells.expect_state(1, "done")
     yours.expect_yours(State(10, 3))
 
 
-def test_where_it_takes_for_ever_a_restart_ends_it(yours: OwnPage) -> None:
+def test_where_it_takes_for_ever_a_restart_ends_it(yours: CandidatePage) -> None:
     yours.cells.run(1, "def trouble(n_past):\n    while True: pass")
     state = State(8, 4)
     yours.lab.move_to(state)
     yours.expect_top_left(state)
-    expect(yours.bar).to_contain_text(WORDS.say("own.waiting"))
+    expect(yours.bar).to_contain_text(WORDS.say("candidate.waiting"))
     yours.cells.button("Restart").click()
     expect(yours.bar).to_be_hidden()
     yours.lab.move_to(State(3, 2))
@@ -177,13 +179,13 @@ def test_where_it_takes_for_ever_a_restart_ends_it(yours: OwnPage) -> None:
 
 
 def test_when_the_labs_python_fails_the_names_go_and_after_a_retry_they_come(
-    yours: OwnPage,
+    yours: CandidatePage,
 ) -> None:
     [labs_worker, *_] = yours.page.workers
     labs_worker.evaluate(FAIL)
     yours.lab.expect_runtime("failed")
     yours.expect_top_left(DEFAULT)
-    expect(yours.bar).to_contain_text(WORDS.say("own.needs-python"))
+    expect(yours.bar).to_contain_text(WORDS.say("candidate.needs-python"))
     state = State(2, 2)
     yours.lab.move_to(state)
     yours.expect_top_left(state)
@@ -194,7 +196,7 @@ def test_when_the_labs_python_fails_the_names_go_and_after_a_retry_they_come(
 
 FAIL = """
 () => self.dispatchEvent(new MessageEvent("message", {
-  data: { type: "set", lab: "nonsense", values: {}, own: "null" } }))
+  data: { type: "set", lab: "nonsense", values: {}, candidate: "null" } }))
 """
 
 
@@ -205,23 +207,23 @@ def held() -> list[Route]:
 
 
 @pytest.fixture
-def waiting(page: Page, site_url: str, held: list[Route]) -> OwnPage:
+def waiting(page: Page, site_url: str, held: list[Route]) -> CandidatePage:
     """A page with a mask to draw whose Python for the labs has still to start."""
     page.add_init_script(SAVE_DATA)
     page.route("**/lab-worker.*.js", lambda route: held.append(route))
-    own = OwnPage(page, site_url + "en/")
-    own.run_mask()
-    own.lab.expect_runtime("loading")
+    candidate = CandidatePage(page, site_url + "en/")
+    candidate.run_mask()
+    candidate.lab.expect_runtime("loading")
     state = State(5, 2)
-    own.lab.move_to(state)
-    own.expect_top_left(state)
-    expect(own.bar).to_contain_text(WORDS.say("own.needs-python"))
-    return own
+    candidate.lab.move_to(state)
+    candidate.expect_top_left(state)
+    expect(candidate.bar).to_contain_text(WORDS.say("candidate.needs-python"))
+    return candidate
 
 
 @pytest.mark.parametrize("answer", [Route.continue_, Route.abort])
 def test_nothing_is_called_yours_before_it_is_drawn(
-    waiting: OwnPage, held: list[Route], answer: Callable[[Route], None]
+    waiting: CandidatePage, held: list[Route], answer: Callable[[Route], None]
 ) -> None:
     answer(held[0])
     if answer is Route.abort:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tests.check.decoders import Plain, Raises
 
+from kvlab.candidate import MIME_TYPE, Candidate, draw
 from kvlab.mask_lab import CELL_STATES, MaskLab
-from kvlab.own import MIME_TYPE, Own, draw
 from kvlab.session import Session
 from kvproof import mask_result, offset_mask, open_mask, top_left_mask
 from kvproof.model.masks import BoolArray
@@ -20,15 +20,17 @@ def lab() -> Any:
     return Session(MaskLab)
 
 
-def drawn(own: Own | None, call: dict[str, int] | None = None) -> dict[str, Any]:
+def drawn(candidate: Candidate | None, call: dict[str, int] | None = None) -> dict[str, Any]:
     """Output name -> value of a lab that shows something of the visitor's own."""
     session, call = lab(), call or CALL
-    session.lab.replace(None if own is None else json.loads(own.answer(json.dumps(call))))
+    session.lab.replace(
+        None if candidate is None else json.loads(candidate.answer(json.dumps(call)))
+    )
     state = json.loads(session.answer(json.dumps(call)))
     return dict(zip(session.lab.outputs, state, strict=True))
 
 
-def own_texts(outputs: dict[str, Any]) -> dict[str, dict[str, str]]:
+def candidate_texts(outputs: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Message -> arguments."""
     texts = outputs["texts"]
     return dict(zip(texts["message"], texts["args"], strict=True))
@@ -41,15 +43,20 @@ def keys_apart(n_past: int, n_new: int) -> BoolArray:
 
 
 def test_a_mask_is_drawn_with_its_errors_and_its_verdict() -> None:
-    own = draw(keys_apart)
-    assert own.report.findings
-    outputs = drawn(own)
+    candidate = draw(keys_apart)
+    assert candidate.report.findings
+    outputs = drawn(candidate)
     states = np.array(outputs["top-left-mask.cells"]["state"]).reshape(2, 6)
     assert states[0].tolist() == ["wrongly-hidden"] * 3 + ["history", "chunk", "hidden-future"]
     expected = mask_result(keys_apart, 4, 2)
     assert outputs["errors.rows"]["top_left"] == expected.row_errors.tolist()
-    said = own_texts(outputs)
-    assert said["mask.own.summary"] == {"opened": "4", "cells": "12", "hidden": "7", "seen": "0"}
+    said = candidate_texts(outputs)
+    assert said["mask.candidate.summary"] == {
+        "opened": "4",
+        "cells": "12",
+        "hidden": "7",
+        "seen": "0",
+    }
 
 
 def test_the_lab_comes_back_to_the_top_left_mask() -> None:
@@ -70,9 +77,9 @@ def test_an_open_future_has_a_mark_of_its_own() -> None:
 
 def test_the_right_mask_and_a_right_decoder_are_right() -> None:
     for thing in (offset_mask, Plain()):
-        own = draw(thing)
-        assert own.report.ok
-        assert own_texts(drawn(own))["mask.own.summary"]["hidden"] == "0"
+        candidate = draw(thing)
+        assert candidate.report.ok
+        assert candidate_texts(drawn(candidate))["mask.candidate.summary"]["hidden"] == "0"
 
 
 def test_a_decoder_is_drawn_by_who_moves_whom() -> None:

@@ -23,13 +23,13 @@ from kvproof.checking.report import plain
 from kvproof.experiments.one_call import decoder_spots
 from kvproof.model.masks import Mask
 
-MIME_TYPE = "application/vnd.kvproof.own+json"
+MIME_TYPE = "application/vnd.kvproof.candidate+json"
 """Of what a cell shows for the page to redraw from."""
 DTYPES = ("float32", "float64")
 """As the labs number them."""
 
 
-class Own:
+class Candidate:
     """What ``draw`` gives: shown as the checker's report, asked by the page for each call."""
 
     def __init__(self, thing: Any) -> None:
@@ -98,7 +98,7 @@ class Own:
         return {**self.report._repr_mimebundle_(**options), MIME_TYPE: {"kind": kind}}
 
 
-def draw(thing: Any) -> Own:
+def draw(thing: Any) -> Candidate:
     """Have the labs redraw from a mask or a decoder, as the last line of a cell.
 
     Args:
@@ -113,7 +113,7 @@ def draw(thing: Any) -> Own:
             f"draw() takes a function mask(n_past, n_new) or a decoder with full() and step(), "
             f"got {type(thing).__name__}"
         )
-    return Own(thing)
+    return Candidate(thing)
 
 
 class Masked:
