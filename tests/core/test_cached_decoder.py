@@ -263,13 +263,6 @@ def test_parameters_of_another_configuration_are_refused(changed: dict[str, Any]
         forward(params, [[12]], other)
 
 
-@pytest.mark.parametrize("n_layers", [1, 3])
-def test_a_cache_of_another_depth_is_refused(n_layers: int) -> None:
-    cache = new_cache(replace(REFERENCE, n_layers=n_layers))
-    with pytest.raises(ValueError, match=rf"the cache has {n_layers} layers, the decoder 2"):
-        decode(init_params(REFERENCE), [[12]], cache, REFERENCE)
-
-
 @pytest.mark.parametrize(
     "mask",
     [

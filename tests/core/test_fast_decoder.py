@@ -234,8 +234,8 @@ def test_foreign_caches_and_parameters_are_refused() -> None:
     decoder.decode([[1]], new_cache(REFERENCE, 1, "float64"))  # one that fits, seen before
     with pytest.raises(ValueError, match="float32"):
         decoder.decode([[1]], new_cache(REFERENCE))
-    with pytest.raises(ValueError, match="3 layers, the decoder 2"):
-        decoder.decode([[1]], new_cache(DecoderConfig(n_layers=3), 1, "float64"))
+    with pytest.raises(ValueError, match="with window 8; this one has window None"):
+        decoder.decode([[1]], new_cache(DecoderConfig(window=8), 1, "float64"))
     with pytest.raises(ValueError, match="the configuration says"):
         FastDecoder(tiny_params(REFERENCE, 0, "float64"), MODERN)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.core.recompute import largest_error, rows_alone, tiny_params
 
-from kvproof import MODERN, KVCache, decode, example_tokens, new_cache
+from kvproof import MODERN, REFERENCE, KVCache, decode, example_tokens, forward, new_cache
 from kvproof.model.cache import RollingCache
 
 CONFIG = replace(MODERN, window=3, n_sinks=1)
@@ -110,3 +110,17 @@ def test_a_step_back_is_refused_for_the_row_that_cannot_take_it() -> None:
     with pytest.raises(ValueError, match="slot 4 of row 1"):
         cache.crop(5)
     assert cache.reorder([0]).crop(5).padding.tolist() == [5]
+
+
+def test_a_ring_for_a_shorter_window_is_refused_and_would_be_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Same layers, heads and dtype: only the configuration tells that tokens are missing."""
+    params, tokens = tiny_params(REFERENCE, 0, "float64"), example_tokens(40)
+    ring = new_cache(replace(REFERENCE, window=8), dtype="float64", storage="rolling")
+    with pytest.raises(ValueError, match="decoder with window 8; this one has window None"):
+        decode(params, tokens, ring, REFERENCE)
+    monkeypatch.setattr(KVCache, "check_fits", lambda *_: None)
+    for step in range(40):
+        logits, ring = decode(params, tokens[:, [step]], ring, REFERENCE)
+    assert np.abs(logits[0, 0] - forward(params, tokens, REFERENCE)[0, -1]).max() > 0.01

@@ -1,7 +1,7 @@
 """What every storage promises: a refusal changes nothing, one handle is valid, a fork is free."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -96,8 +96,6 @@ def fed(
     return lambda cache: decode(params, tokens, cache, config)
 
 
-DEEPER = replace(CONFIG, n_layers=3)
-WIDER = replace(CONFIG, width=16)
 REFUSED: dict[str, tuple[Callable[[KVCache], object], str]] = {
     "no tokens": (fed(np.zeros((2, 0), int)), r"not empty, got shape \(2, 0\)"),
     "an unknown ID": (fed([[3], [11]]), r"token ID 11 is outside the vocabulary 0\.\.10"),
@@ -106,14 +104,6 @@ REFUSED: dict[str, tuple[Callable[[KVCache], object], str]] = {
     "another precision": (
         fed([[3], [4]], params=tiny_params(CONFIG, 0, "float32")),
         r"\(2, 1, 4\) float64.*\(2, 1, 4\) float32",
-    ),
-    "another width": (
-        fed([[3], [4]], params=tiny_params(WIDER, 0, "float64"), config=WIDER),
-        r"\(2, 1, 4\) float64.*\(2, 1, 8\) float64",
-    ),
-    "another depth": (
-        fed([[3], [4]], params=tiny_params(DEEPER, 0, "float64"), config=DEEPER),
-        "the cache has 2 layers, the decoder 3",
     ),
     "positions beyond the last": (
         fed(TOKENS[:, 4:]),
@@ -145,6 +135,36 @@ def test_what_is_refused_leaves_the_cache_as_it_was(
         act(cache)
     assert content(cache) == before
     check_goes_on(cache, storage)
+
+
+# For each field another value, with which the parameters and the cache's arrays may well still fit.
+OTHER: dict[str, Any] = {
+    "n_layers": 3,
+    "width": 16,
+    "n_heads": 4,
+    "n_kv_heads": 2,
+    "vocab_size": 13,
+    "mlp_width": 16,
+    "max_positions": 13,
+    "positions": "alibi",
+    "norm": "rmsnorm",
+    "mlp": "swiglu",
+    "window": 3,
+    "n_sinks": 0,
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(DecoderConfig)])
+def test_a_cache_is_taken_for_no_other_configuration(name: str, storage: Storage) -> None:
+    other = replace(CONFIG, **{name: OTHER[name]})
+    cache = prefilled(storage)
+    before = content(cache)
+    message = f"for a decoder with {name} {getattr(CONFIG, name)!r}; this one has {name} "
+    with pytest.raises(ValueError, match=f"{message}{OTHER[name]!r}; make it with new_cache"):
+        decode(tiny_params(other, 0, "float64"), TOKENS[:, 5:7], cache, other)
+    assert content(cache) == before
+    _, longer = decode(PARAMS, TOKENS[:, 5:7], cache, replace(CONFIG))
+    assert longer.length == 7
 
 
 FULL = {

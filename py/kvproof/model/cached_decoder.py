@@ -51,8 +51,8 @@ def decode(
 
     Raises:
         ValueError: tokens or lengths have the wrong shape, dtype or range, there are too many of
-            them, ``params`` don't fit ``config``, or layers, batch size or dtype differ from the
-            cache's.  The cache is as it was.
+            them, ``params`` don't fit ``config``, or configuration, batch size or dtype differ
+            from those that the cache was made for.  The cache is as it was.
         StaleCacheError: ``cache`` was used up by an earlier call.
 
     Example:

@@ -164,7 +164,7 @@ class PosDriftPromptTwice(_Counting):
 
 class _HeadsCounted(_CountingCache):
     def count(self, n_new: int) -> int:
-        return self.shape.n_kv_heads
+        return self.shape.config.n_kv_heads
 
 
 @broken(

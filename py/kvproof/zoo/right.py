@@ -172,14 +172,9 @@ class RightDecoder:
         """The slots of the new tokens, (C,) or (B, C); ``padding`` is taken off later."""
         return offset_positions(cache.length, n_new)
 
-    @property
-    def _shape(self) -> CacheShape:
-        config = self.config
-        return CacheShape(config.n_layers, 1, config.n_kv_heads, config.head_dim, self.params.dtype)
-
     def shape(self, batch_size: int) -> CacheShape:
         """What a cache for so many rows has to hold."""
-        return replace(self._shape, batch_size=batch_size)
+        return CacheShape(self.config, batch_size, self.params.dtype)
 
     def empty(self, batch_size: int) -> KVCache:
         """A cache without tokens."""

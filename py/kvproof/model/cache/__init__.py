@@ -42,7 +42,7 @@ def new_cache(
     """An empty cache for ``batch_size`` rows of a decoder.
 
     Args:
-        config: the decoder's sizes.
+        config: that of the decoder; no other one may use the cache.
         batch_size: rows, at least 1.
         dtype: "float32" or "float64", that of the parameters.
         storage: how keys and values are kept: "concat" as they come, in new arrays; "int8" the
@@ -66,9 +66,7 @@ def new_cache(
     """
     batch_size = _check_positive("batch_size", batch_size)
     block_size = _check_positive("block_size", block_size)
-    shape = CacheShape(
-        config.n_layers, batch_size, config.n_kv_heads, config.head_dim, float_dtype(dtype)
-    )
+    shape = CacheShape(config, batch_size, float_dtype(dtype))
     if storage not in get_args(Storage):
         raise ValueError(f"storage must be one of {', '.join(get_args(Storage))}, got {storage!r}")
     if storage == "rolling":

@@ -7,7 +7,7 @@ refuses any use.  ``fork`` first, if two continuations shall start from one pref
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -24,18 +24,21 @@ class StaleCacheError(ValueError):
 
 @dataclass(frozen=True)
 class CacheShape:
-    """What a decoder and a batch need of a cache, whatever its length."""
+    """What a cache was made for, whatever its length: a configuration, a batch and a precision."""
 
-    n_layers: int
+    config: DecoderConfig
     batch_size: int
-    n_kv_heads: int
-    head_dim: int
     dtype: np.dtype[np.floating]
+
+    @property
+    def n_layers(self) -> int:
+        """Layers that each have keys and values of their own."""
+        return self.config.n_layers
 
     @property
     def row(self) -> tuple[int, int, int]:
         """(batch, heads, head dim): all but the time axis."""
-        return self.batch_size, self.n_kv_heads, self.head_dim
+        return self.batch_size, self.config.n_kv_heads, self.config.head_dim
 
 
 class KVCache(ABC):
@@ -165,13 +168,14 @@ class KVCache(ABC):
     ) -> None:
         """Refuse a decoder or a batch that this cache wasn't made for.
 
+        Not only another shape: with another window or other positions the same numbers are
+        another model's, and a ring has let go of tokens that this one may still see.
+
         Raises:
-            ValueError: layers, batch size, heads, head dim or dtype differ; names both.
+            ValueError: the configuration, the batch size or the dtype differs; names both.
         """
-        if self.shape.n_layers != config.n_layers:
-            raise ValueError(
-                f"the cache has {self.shape.n_layers} layers, the decoder {config.n_layers}"
-            )
+        if config != self.shape.config:
+            raise ValueError(_difference(self.shape.config, config))
         self._check_row((batch_size, config.n_kv_heads, config.head_dim), dtype)
 
     def _check_row(self, row: tuple[int, int, int], dtype: np.dtype[np.floating]) -> None:
@@ -197,3 +201,14 @@ class KVCache(ABC):
             bad = array[(array < 0) | (array >= batch_size)][0]
             raise ValueError(f"row {bad} is outside the batch 0..{batch_size - 1}")
         return array
+
+
+def _difference(made_for: DecoderConfig, config: DecoderConfig) -> str:
+    names = [f.name for f in fields(config) if getattr(made_for, f.name) != getattr(config, f.name)]
+    theirs, ours = (
+        ", ".join(f"{name} {getattr(one, name)!r}" for name in names) for one in (made_for, config)
+    )
+    return (
+        f"the cache was made for a decoder with {theirs}; this one has {ours}; "
+        "make it with new_cache(config, batch_size, params.dtype)"
+    )

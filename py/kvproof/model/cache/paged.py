@@ -22,7 +22,8 @@ class BlockPool:
     """
 
     def __init__(self, shape: CacheShape, n_blocks: int, block_size: int) -> None:
-        size = (n_blocks, shape.n_kv_heads, block_size, shape.head_dim)
+        _, n_heads, head_dim = shape.row
+        size = (n_blocks, n_heads, block_size, head_dim)
         self.keys = [np.zeros(size, shape.dtype) for _ in range(shape.n_layers)]
         self.values = [np.zeros(size, shape.dtype) for _ in range(shape.n_layers)]
         self.counts: IntArray = np.zeros(n_blocks, np.int64)
