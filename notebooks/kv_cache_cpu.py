@@ -159,7 +159,7 @@ logits, longer = kvproof.decode(double, tokens[:, n_past:], cache, config)
 first = double.blocks[0]
 x = kvproof.model.layers.embed(double, tokens[:, n_past:], kvproof.offset_positions(n_past, n_new))
 normed = kvproof.model.layers.layer_norm(x, first.norm1)
-q, _, _ = kvproof.model.layers.project_qkv(normed, first.attention, config.n_heads)
+q, _, _ = kvproof.model.layers.project_qkv(normed, first, config)
 k, v = longer.keys_values()[0]
 scores = q @ k.swapaxes(-1, -2)
 

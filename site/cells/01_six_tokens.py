@@ -21,7 +21,7 @@ logits, cache = kvproof.decode(params, tokens[:, 4:], past, config)
 block = params.blocks[0]
 x = embed(params, tokens[:, 4:], np.array([4, 5]))
 x = layer_norm(x, block.norm1)
-q, _, _ = project_qkv(x, block.attention, config.n_heads)
+q, _, _ = project_qkv(x, block, config)
 k, v = cache.keys_values()[0]
 scores = q @ k.swapaxes(-1, -2)
 print("Q      ", q.shape)

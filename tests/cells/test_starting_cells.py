@@ -100,7 +100,7 @@ def test_six_tokens_scores_are_those_that_the_decoder_used(notebook: Notebook) -
         "from kvproof import scaled_dot_product_attention as attend\n"
         "from kvproof.model import layers\n"
         "n = layers.embed(params, tokens, np.arange(6))\n"
-        "Q, K, V = layers.project_qkv(layers.layer_norm(n, block.norm1), block.attention, 4)\n"
+        "Q, K, V = layers.project_qkv(layers.layer_norm(n, block.norm1), block, config)\n"
         "bool(np.allclose(q, Q[:, :, 4:]) and np.allclose(k, K) and np.allclose(v, V))"
     )
     assert notebook.run(source).value == "True"

@@ -1,6 +1,5 @@
 """The right decoders and the controls, held against a recompute of each row's own tokens."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,12 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kvproof.model import layers
 from kvproof.model.cache import StaleCacheError
-from kvproof.model.cached_decoder import decode
 from kvproof.model.decoder import forward
 from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, RightDecoder
-from kvproof.zoo.right import LEARNED, ROPE, with_hooks
+from kvproof.zoo.right import LEARNED, ROPE
 from kvproof.zoo.scenarios import CHUNKINGS, feed
 
 EXACT = {name: make for name, make in RIGHT.items() if not name.endswith("int8")}
@@ -200,15 +197,14 @@ def test_a_decoder_of_vectors_is_refused() -> None:
         RightDecoder(0, replace(LEARNED, vocab_size=None))
 
 
-def test_hooks_change_a_copy_of_the_function_never_the_core() -> None:
-    def nothing(*_: Any) -> None:
-        raise AssertionError("called")
+def test_a_hook_is_its_own_decoders_and_never_the_cores() -> None:
+    class NoEmbedding(RightDecoder):
+        def embed(self, *_: Any) -> None:
+            raise AssertionError("called")
 
-    copy: Callable[..., Any] = with_hooks(decode, {"embed": nothing, "visible_keys": nothing})
-    decoder = RightDecoder(0)
-    arguments = (decoder.params, [[1]], decoder.empty(1), decoder.config)
+    broken, right = NoEmbedding(0), RightDecoder(0)
+    before = right.full([[1]])
     with pytest.raises(AssertionError, match="called"):
-        copy(*arguments)
-    decode(*arguments)
-    assert decode.__globals__["layers"] is layers
-    assert with_hooks(decode, {}) is decode
+        broken.step([[1]])
+    assert np.array_equal(broken.full([[1]]), before), "full isn't changed unless a class says so"
+    assert np.array_equal(right.step([[1]])[0], before)

@@ -5,20 +5,15 @@ its own token's past only, so it never has to be computed again; a query is used
 kept.
 """
 
-import numpy as np
+from typing import Any
+
 from numpy.typing import ArrayLike
 
-from kvproof.model import layers
+from kvproof.model import layers as model_layers
 from kvproof.model.cache import KVCache
 from kvproof.model.config import DecoderConfig
-from kvproof.model.masks import (
-    Mask,
-    Positions,
-    check_mask,
-    offset_mask,
-    offset_positions,
-    visible_keys,
-)
+from kvproof.model.inputs import prepare
+from kvproof.model.masks import Mask, Positions, offset_mask, offset_positions
 from kvproof.model.params import FloatArray, Params
 
 
@@ -30,6 +25,7 @@ def decode(
     mask: Mask = offset_mask,
     lengths: ArrayLike | None = None,
     positions: Positions = offset_positions,
+    layers: Any = model_layers,
 ) -> tuple[FloatArray, KVCache]:
     """Logits of the new tokens, and the cache that includes them.
 
@@ -44,6 +40,7 @@ def decode(
         lengths: int (B,), how many of the new tokens of each row are real; they stand at its right
             end.  Padding comes before a row's first real token, never after one.  None: all.
         positions: where the new tokens stand; ``restarted_positions`` injects another.
+        layers: the functions that the decoder is made of; another namespace injects a mistake.
 
     Returns:
         logits (B, C, V), where ``logits[:, i]`` predicts the token after slot P + i, and a
@@ -66,29 +63,18 @@ def decode(
         >>> np.allclose(logits, whole[:, 4:], rtol=0, atol=1e-5)
         True
     """
-    layers.check_model(params, config)
-    n_past = cache.length
-    tokens = layers.check_tokens(tokens, config, params.dtype, n_past)
-    batch_size, n_new = tokens.shape[:2]
-    cache.check_fits(config, batch_size, params.dtype)
-    padding = layers.check_padding(lengths, n_new, n_past, cache.padding)
-    slots = positions(n_past, n_new)
-    keys = cache.key_slots(n_new)
-    causal = check_mask(mask(n_past, n_new), n_past, n_new)
-    visible = visible_keys(causal, keys, padding, config.window, config.n_sinks)
-    bias = layers.alibi(slots, keys, config, params.dtype)
-    places = np.maximum(slots - padding[:, None], 0)  # (B, C): a row begins after its padding
-    cos_sin = layers.rotation(places, config, params.dtype)
-    x = layers.embed(params, tokens, places)
-    cache = cache.begin(n_new, padding)
+    call = prepare(params, tokens, config, lengths, cache, mask, positions, layers)
+    x = layers.embed(params, call.tokens, call.positions)  # (B, C, W)
+    cache = cache.begin(call.n_new, call.padding)
     for layer, block in enumerate(params.blocks):
-        normed = layers.layer_norm(x, block.norm1)
-        q, k, v = layers.project_qkv(normed, block.attention, config.n_heads, config.n_kv_heads)
-        q, k = layers.rotate(q, cos_sin), layers.rotate(k, cos_sin)
-        k, v = cache.append(layer, k, v)
-        attended = layers.scaled_dot_product_attention(q, k, v, visible, bias)
-        x = x + layers.merge_heads(attended, block.attention)
-        x = layers.mlp(x, block)
-    logits = layers.unembed(params, x)
-    cache.advance(n_new)  # last, so that whatever fails above leaves the given cache valid
+        normed = layers.layer_norm(x, block.norm1)  # (B, C, W)
+        q, k, v = layers.project_qkv(normed, block, config)  # (B, H, C, D), 2 x (B, H_kv, C, D)
+        q = layers.rotate(q, call.rotation)  # (B, H, C, D)
+        k = layers.rotate(k, call.rotation)  # (B, H_kv, C, D)
+        k, v = cache.append(layer, k, v)  # 2 x (B, H_kv, S, D): the keys and values of all tokens
+        y = layers.scaled_dot_product_attention(q, k, v, call.visible, call.bias)  # (B, H, C, D)
+        x = x + layers.merge_heads(y, block)  # (B, C, W)
+        x = layers.mlp(x, block)  # (B, C, W)
+    logits: FloatArray = layers.unembed(params, x)  # (B, C, V)
+    cache.advance(call.n_new)  # last, so that whatever fails above leaves the given cache valid
     return logits, cache

@@ -1,20 +1,27 @@
 """The plain decoder: reads the whole context, knows no cache.
 
 This is the reference.  ``cached_decoder.py`` is the same function with a cache; the difference
-between the two files is all that a KV cache changes.
+between the two files is all that a KV cache changes.  In both C is the number of tokens of a call,
+here the whole text.
 """
 
-import numpy as np
+from typing import Any
+
 from numpy.typing import ArrayLike
 
-from kvproof.model import layers
+from kvproof.model import layers as model_layers
 from kvproof.model.config import DecoderConfig
-from kvproof.model.masks import offset_mask, offset_positions, visible_keys
+from kvproof.model.inputs import prepare
+from kvproof.model.masks import offset_mask, offset_positions
 from kvproof.model.params import FloatArray, Params
 
 
 def forward(
-    params: Params, tokens: ArrayLike, config: DecoderConfig, lengths: ArrayLike | None = None
+    params: Params,
+    tokens: ArrayLike,
+    config: DecoderConfig,
+    lengths: ArrayLike | None = None,
+    layers: Any = model_layers,
 ) -> FloatArray:
     """Logits of every position of ``tokens``.
 
@@ -24,6 +31,7 @@ def forward(
         config: the configuration that ``params`` was made with.
         lengths: int (B,), how many tokens of each row are real; they stand at its right end,
             after padding.  None: all.
+        layers: the functions that the decoder is made of; another namespace injects a mistake.
 
     Returns:
         (B, T, V), or hidden states (B, T, W) without a vocabulary.  ``logits[:, t]`` predicts the
@@ -39,22 +47,15 @@ def forward(
         >>> logits.shape
         (1, 6, 97)
     """
-    layers.check_model(params, config)
-    tokens = layers.check_tokens(tokens, config, params.dtype)
-    batch_size, n_total = tokens.shape[:2]
-    padding = layers.check_padding(lengths, n_total, 0, np.zeros(batch_size, np.int64))
-    slots = offset_positions(0, n_total)
-    keys = slots[None]
-    visible = visible_keys(offset_mask(0, n_total), keys, padding, config.window, config.n_sinks)
-    bias = layers.alibi(slots, keys, config, params.dtype)
-    places = np.maximum(slots - padding[:, None], 0)  # (B, T): a row begins after its padding
-    cos_sin = layers.rotation(places, config, params.dtype)
-    x = layers.embed(params, tokens, places)
+    call = prepare(params, tokens, config, lengths, None, offset_mask, offset_positions, layers)
+    x = layers.embed(params, call.tokens, call.positions)  # (B, C, W)
     for block in params.blocks:
-        normed = layers.layer_norm(x, block.norm1)
-        q, k, v = layers.project_qkv(normed, block.attention, config.n_heads, config.n_kv_heads)
-        q, k = layers.rotate(q, cos_sin), layers.rotate(k, cos_sin)
-        attended = layers.scaled_dot_product_attention(q, k, v, visible, bias)
-        x = x + layers.merge_heads(attended, block.attention)
-        x = layers.mlp(x, block)
-    return layers.unembed(params, x)
+        normed = layers.layer_norm(x, block.norm1)  # (B, C, W)
+        q, k, v = layers.project_qkv(normed, block, config)  # (B, H, C, D), 2 x (B, H_kv, C, D)
+        q = layers.rotate(q, call.rotation)  # (B, H, C, D)
+        k = layers.rotate(k, call.rotation)  # (B, H_kv, C, D)
+        y = layers.scaled_dot_product_attention(q, k, v, call.visible, call.bias)  # (B, H, C, D)
+        x = x + layers.merge_heads(y, block)  # (B, C, W)
+        x = layers.mlp(x, block)  # (B, C, W)
+    logits: FloatArray = layers.unembed(params, x)  # (B, C, V)
+    return logits

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from kvproof.model.config import DecoderConfig
 from kvproof.model.masks import BoolArray, IntArray
-from kvproof.model.params import Attention, Block, FloatArray, Norm, Params
+from kvproof.model.masks import visible_keys as visible_keys  # one of what a decoder is made of
+from kvproof.model.params import Block, FloatArray, Norm, Params
 
 NORM_EPS = 1e-5
 ROPE_BASE = 10_000.0
@@ -60,16 +61,13 @@ def linear(x: FloatArray, weight: FloatArray, bias: FloatArray | None) -> FloatA
 
 
 def project_qkv(
-    x: FloatArray, attention: Attention, n_heads: int, n_kv_heads: int | None = None
+    x: FloatArray, block: Block, config: DecoderConfig
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens in ``x`` (B, T, W).
-
-    ``n_kv_heads`` None means ``n_heads``.
-    """
-    batch_size, n_tokens, width = x.shape
-    n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+    """Queries (B, H, T, D), keys and values (B, H_kv, T, D) of the tokens in ``x`` (B, T, W)."""
+    batch_size, n_tokens, _ = x.shape
+    attention, n_heads, n_kv_heads = block.attention, config.n_heads, config.n_kv_heads
     qkv = linear(x, attention.w_qkv, attention.b_qkv)  # (B, T, (H + 2 H_kv) D)
-    heads = qkv.reshape(batch_size, n_tokens, n_heads + 2 * n_kv_heads, width // n_heads)
+    heads = qkv.reshape(batch_size, n_tokens, n_heads + 2 * n_kv_heads, config.head_dim)
     heads = heads.swapaxes(1, 2)  # (B, H + 2 H_kv, T, D)
     values_start = n_heads + n_kv_heads
     return heads[:, :n_heads], heads[:, n_heads:values_start], heads[:, values_start:]
@@ -185,11 +183,11 @@ def scaled_dot_product_attention(
     return attended.reshape(*q.shape[:-1], v.shape[-1])
 
 
-def merge_heads(x: FloatArray, attention: Attention) -> FloatArray:
+def merge_heads(x: FloatArray, block: Block) -> FloatArray:
     """Heads side by side, then the output projection: (B, H, T, D) -> (B, T, W)."""
     batch_size, n_heads, n_tokens, head_dim = x.shape
     merged = x.swapaxes(1, 2).reshape(batch_size, n_tokens, n_heads * head_dim)
-    return linear(merged, attention.w_out, attention.b_out)
+    return linear(merged, block.attention.w_out, block.attention.b_out)
 
 
 def mlp(x: FloatArray, block: Block) -> FloatArray:

@@ -5,11 +5,11 @@ overrides what a call reads (``empty``, ``mask``, ``positions``), an operation, 
 with the name of a function that the core's ``decode`` calls, which is then called instead.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import FunctionType, SimpleNamespace
-from typing import Any, ClassVar, TypeVar, cast
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -55,8 +55,6 @@ HOOKS = (
 )
 """Functions of the core that a subclass replaces by having a method of that name."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 class RightDecoder:
     """``full`` and ``step`` of the core, with everything that the contract leaves optional.
@@ -100,8 +98,7 @@ class RightDecoder:
         self.vocab_size = self.config.vocab_size
         self.params = weights(self.config, seed, dtype, contrast)
         hooks = {name: getattr(self, name) for name in HOOKS if hasattr(self, name)}
-        self._decode = with_hooks(decode, hooks)
-        self._forward = with_hooks(forward, hooks if self.changes_full else {})
+        self._layers = SimpleNamespace(**{**vars(layers), **hooks})
         self.reset()
         self.keeps_old = not isinstance(self.empty(1), InPlaceCache)
 
@@ -134,7 +131,8 @@ class RightDecoder:
 
     def full(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> FloatArray:
         """Logits (B, T, V) of all tokens, without a cache."""
-        return self._forward(self.params, tokens, self.config, lengths)
+        own = self._layers if self.changes_full else layers
+        return forward(self.params, tokens, self.config, lengths, own)
 
     def step(
         self, tokens: ArrayLike, cache: Any = None, lengths: ArrayLike | None = None
@@ -154,7 +152,7 @@ class RightDecoder:
             return cache.padding if lengths is None else n_new - np.asarray(lengths)
 
         with np.errstate(invalid="ignore"):  # a mask that hides all gives NaN, as elsewhere
-            return self._decode(
+            return decode(
                 self.params,
                 chunk,
                 cache,
@@ -162,6 +160,7 @@ class RightDecoder:
                 lambda _, n_new: self.mask(cache, n_new, padding(n_new)),
                 lengths,
                 lambda _, n_new: self.positions(cache, n_new, padding(n_new)),
+                self._layers,
             )
 
     def mask(self, cache: Any, n_new: int, padding: IntArray) -> BoolArray:
@@ -251,22 +250,6 @@ def sharpened(params: Params, contrast: float) -> Params:
         for block in params.blocks
     )
     return replace(params, blocks=blocks)
-
-
-def with_hooks(function: F, hooks: Mapping[str, Callable[..., Any]]) -> F:
-    """``function`` of the core with some of the functions that it calls replaced.
-
-    A second function with the same code and other globals: the core itself stays as it is, so
-    right and broken decoders can run side by side.
-    """
-    if not hooks:
-        return function
-    original = cast(FunctionType, function)
-    names = dict(original.__globals__)
-    names |= {name: hook for name, hook in hooks.items() if name in names}
-    names["layers"] = SimpleNamespace(**{**vars(layers), **hooks})
-    copy = FunctionType(original.__code__, names, original.__name__, original.__defaults__)
-    return cast(F, copy)
 
 
 def random_text(decoder: RightDecoder, n_tokens: int, seed: int, n_rows: int = 1) -> NDArray[Any]:
