@@ -66,11 +66,18 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="build.py bench --")
     parser.add_argument("--runs", type=int, default=5, help="cold contexts of each kind")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each path of the core")
-    parser.add_argument("--only", choices=SECTIONS, help="measure one, keep the others' figures")
+    parser.add_argument("--only", choices=SECTIONS, help="measure one, keep the others as they are")
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where to write")
     parser.add_argument("--readme", action="store_true", help="put the figures into the README")
     args = parser.parse_args(argv)
-    figures = kept_figures(args.json, args.only) if args.only else {}
+    known = args.only and args.json.exists()
+    figures: dict[str, Any] = json.loads(args.json.read_text()) if known else {}
+    to_come = {args.only} if args.only else set(SECTIONS)
+    if args.readme and (missing := set(SECTIONS) - figures.keys() - to_come):
+        raise Failure(
+            f"The README shows all figures, and {args.json} has none of "
+            f"{' and '.join(sorted(missing))}: measure without --only, or leave out --readme."
+        )
     if args.only in (None, "site"):
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(**launch_options())
@@ -94,21 +101,6 @@ def keep(figures: dict[str, Any], path: Path) -> None:
     """Write what has been measured so far: a long run may be interrupted."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(figures, indent=1) + "\n")
-
-
-def kept_figures(path: Path, only: str) -> dict[str, Any]:
-    """The sections of an earlier run, of which ``only`` will be measured anew.
-
-    Raises:
-        Failure: another one is missing.
-    """
-    figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if missing := [name for name in SECTIONS if name not in (*figures, only)]:
-        raise Failure(
-            f"{path} has no figures of the {' and the '.join(missing)} to keep: "
-            "measure all first, without --only"
-        )
-    return figures
 
 
 def measure(browser: Browser, runs: int) -> dict[str, Any]:
@@ -246,12 +238,10 @@ def processor() -> str:
 
 
 def summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What was measured, the figure, and its budget if it has one."""
-    return [
-        *site_summary(figures["site"]),
-        *bench_core.summary(figures["core"]),
-        *bench_checker.summary(figures["checker"]),
-    ]
+    """What was measured so far, the figure, and its budget if it has one."""
+    sections = (site_summary, bench_core.summary, bench_checker.summary)
+    known = [(name, rows) for name, rows in zip(SECTIONS, sections, strict=True) if name in figures]
+    return [row for name, rows in known for row in rows(figures[name])]
 
 
 def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -283,12 +273,14 @@ def as_table(figures: dict[str, Any]) -> str:
     """The figures beside their budgets, then the core's steps and each file that a start loads."""
     rows = [("medians", "measured", "budget"), *summary(figures)]
     lines = [f"{name:<50}{value:>10}  {budget}" for name, value, budget in rows]
-    steps = [
-        f"  {name:<38}" + "".join(f"{value:>10}" for value in values)
-        for name, *values in bench_core.step_table(figures["core"])
-    ]
-    files = [f"  {f['path']:<62}{f['raw']:>10}{f['brotli']:>10}" for f in figures["site"]["bytes"]]
-    return "\n".join([*lines, *steps, f"  {'file':<62}{'raw':>10}{'brotli':>10}", *files])
+    if "core" in figures:
+        for name, *values in bench_core.step_table(figures["core"]):
+            lines.append(f"  {name:<38}" + "".join(f"{value:>10}" for value in values))
+    if "site" in figures:
+        lines.append(f"  {'file':<62}{'raw':>10}{'brotli':>10}")
+        for file in figures["site"]["bytes"]:
+            lines.append(f"  {file['path']:<62}{file['raw']:>10}{file['brotli']:>10}")
+    return "\n".join(lines)
 
 
 def as_markdown(figures: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from kvsite.environment import Group, set_up, set_up_torch
+from kvsite.environment import Group, set_up_node, set_up_python, set_up_torch
 from kvsite.paths import BUILD, DIST, NODE_MODULES, PY, ROOT, VENV, cache_folder, venv_python
 from kvsite.stages import Failure, folder_bytes, megabytes
 
@@ -27,6 +27,7 @@ class Verb:
     action: Callable[[argparse.Namespace], int]
     help: str
     group: Group | None = "test"
+    node: bool = True
     torch: bool = False
     passes_on: str = ""  # the program that gets the arguments after `--`
 
@@ -42,7 +43,9 @@ def main(argv: Sequence[str]) -> int:
     os.chdir(ROOT)
     try:
         if verb.group:
-            set_up(verb.group)
+            set_up_python(verb.group)
+            if verb.node:
+                set_up_node()
             if verb.torch:
                 set_up_torch()
             if Path(sys.executable) != venv_python():  # as started below: at most one hop
@@ -102,6 +105,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--port", type=_port, default=8000, help="first port to try (default: 8000)")
     add("--prefix", type=_prefix, default="/", help="URL path of the site, such as /sub/path/")
     add("--open", action="store_true", help="open the site in the browser")
+    options["test"].add_argument(
+        "--core", action="store_true", help="only the fast tests that need neither site nor Node"
+    )
     options["clean"].add_argument(
         "--cache", action="store_true", help=f"also remove the downloads in {cache_folder()}"
     )
@@ -160,17 +166,18 @@ def serve(args: argparse.Namespace) -> int:
 
 PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
 """Tests of one file stay together, since they share a browser's page or a long computation."""
+CORE = [f"tests/{folder}" for folder in ("core", "zoo", "check", "api", "oracles")]
 
 
 def test(args: argparse.Namespace) -> int:
-    """Build, then run pytest on up to four processors; ``-n0`` among its arguments: on one."""
+    """Run pytest on up to four processors; ``-n0`` among its arguments: on one.
+
+    The site, Node's packages and the browser are made ready by the first test that uses them.
+    """
     import pytest
 
-    from kvsite.browser import ensure_chromium
-
-    ensure_chromium()
-    build(args)
-    return int(pytest.main([*PARALLEL, *args.extra]))
+    chosen = ["-m", "not (slow or site or node)", *CORE] if args.core else []
+    return int(pytest.main([*PARALLEL, *chosen, *args.extra]))
 
 
 def check(_: argparse.Namespace) -> int:
@@ -223,7 +230,13 @@ def clean(args: argparse.Namespace) -> int:
 VERBS = {
     "serve": Verb(serve, "Build the site and serve it on this machine.", group="site"),
     "build": Verb(build, "Build the site into dist/.", group="site"),
-    "test": Verb(test, "Build the site and run all tests.", torch=True, passes_on="pytest"),
+    "test": Verb(
+        test,
+        "Run all tests; the site is built when one needs it.",
+        node=False,
+        torch=True,
+        passes_on="pytest",
+    ),
     "check": Verb(check, "Check format, lint and types of Python and JavaScript."),
     "bench": Verb(
         bench,
@@ -232,7 +245,11 @@ VERBS = {
         passes_on="the benchmark",
     ),
     "notebook": Verb(
-        notebook, "Execute the PyTorch notebook anew.", torch=True, passes_on="the notebook command"
+        notebook,
+        "Execute the PyTorch notebook anew.",
+        node=False,
+        torch=True,
+        passes_on="the notebook command",
     ),
     "screenshot": Verb(screenshot, "Take the README's picture of the live lab."),
     "lock": Verb(lock, "Write the lock files anew after a change of the requirements."),

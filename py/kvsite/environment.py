@@ -27,23 +27,17 @@ ADVICE = (
 )
 
 
-def set_up(group: Group) -> None:
-    """Make `.venv` (with the requirements of `group`) and `node_modules` match their locks.
-
-    With nothing changed since the last time it only reads two stamps.
-
-    Raises:
-        Failure: something is missing that can't be installed from here, or a download failed.
-    """
-    set_up_python(group)
-    set_up_node()
-
-
 # --- Python -------------------------------------------------------------------------------------
 
 
 def set_up_python(group: Group) -> None:
-    """Create `.venv` if needed and install `requirements/<group>.txt` by hash."""
+    """Create `.venv` if needed and install `requirements/<group>.txt` by hash.
+
+    With nothing changed since the last time it only reads a stamp, as do the two below.
+
+    Raises:
+        Failure: something is missing that can't be installed from here, or a download failed.
+    """
     if _is_installed(group):
         return
     with stage("python") as current:

@@ -15,6 +15,8 @@ from tests.check.strangers import LLAMA, lit_gpt, x_transformers
 from tests.check.tiny_models import VOCABULARY, model
 from x_transformers import AutoregressiveWrapper
 
+pytestmark = pytest.mark.slow  # dozens of models
+
 PAGE_TEXT = PAGE.read_text()
 ANEW = "run: PYTHONPATH=py .venv/bin/python -m tests.check.checked"
 

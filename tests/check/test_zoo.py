@@ -29,9 +29,10 @@ from kvproof.experiments.scorecard import (
     totals,
 )
 from kvproof.zoo import CONTROLS, RIGHT, SPECIMENS, Specimen
-from kvsite.environment import node_tool
 from kvsite.languages import LANGUAGES, checker_sentences
 from kvsite.paths import ROOT
+
+pytestmark = pytest.mark.slow  # more than 300 checks
 
 SEEDS = (0, 1)
 TRANSLATE = ROOT / "tests" / "scripts" / "translate.mjs"
@@ -145,12 +146,12 @@ SAME_IN_CHINESE = (
 )
 
 
-def test_all_that_is_said_has_its_chinese(zoo: Zoo) -> None:
+def test_all_that_is_said_has_its_chinese(zoo: Zoo, node: str) -> None:
     """By the page's own script; no English word is left but names."""
     said = {text for report in zoo.reports.values() for text in sentences_of(report)}
     patterns = checker_sentences(CHINESE)
     done = subprocess.run(
-        [node_tool("node"), TRANSLATE],
+        [node, TRANSLATE],
         input=json.dumps({"patterns": patterns, "sentences": sorted(said)}),
         capture_output=True,
         text=True,

@@ -135,18 +135,26 @@ def test_a_path_with_other_logits_stops_the_benchmark() -> None:
         bench_core.check(16, params, wrong)
 
 
-def test_one_section_alone_needs_an_earlier_run_of_the_others(
-    figures: dict[str, Any], tmp_path: Path
+def test_one_section_alone_is_shown_and_kept_beside_the_others(
+    figures: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = tmp_path / "bench.json"
-    with pytest.raises(Failure, match="no figures of the core and the checker to keep"):
-        bench.kept_figures(path, "site")
-    path.write_text(json.dumps({"core": figures["core"]}))
-    with pytest.raises(Failure, match="no figures of the site to keep"):
-        bench.kept_figures(path, "checker")
-    others = {name: figures[name] for name in ("site", "core")}
-    path.write_text(json.dumps(others))
-    assert bench.kept_figures(path, "checker") == others
+    monkeypatch.setattr(bench_core, "measure", lambda rounds: figures["core"])
+    monkeypatch.setattr(bench_checker, "measure", lambda: figures["checker"])
+    assert bench.main(["--only", "core", f"--json={path}"]) == 0
+    shown = capsys.readouterr().out
+    assert "tuned, static memory" in shown
+    assert "floor" not in shown
+    assert json.loads(path.read_text()) == {"core": figures["core"]}
+    with pytest.raises(Failure, match="README shows all figures, and .* has none of site:"):
+        bench.main(["--only", "checker", "--readme", f"--json={path}"])
+    assert bench.main(["--only", "checker", f"--json={path}"]) == 0
+    both = {name: figures[name] for name in ("core", "checker")}
+    assert json.loads(path.read_text()) == both
+    assert "tuned, static memory" in capsys.readouterr().out
 
 
 def test_the_checkers_rows(figures: dict[str, Any]) -> None:

@@ -13,16 +13,21 @@ from kvsite.paths import PY, RUNTIME
 from kvsite.stages import Failure
 from kvsite.wasm import WASM
 
-NAMES = {component.name for component in shipped()}
+pytestmark = pytest.mark.usefixtures("built_site")
 
 
-def test_every_package_in_the_labs_archive_is_named() -> None:
+@pytest.fixture
+def names() -> set[str]:
+    return {component.name for component in shipped()}
+
+
+def test_every_package_in_the_labs_archive_is_named(names: set[str]) -> None:
     with tarfile.open(WASM / "lab.tar") as archive:
         inside = {name.split("/")[0] for name in archive.getnames()}
     modules = {name.removesuffix(".pyc") for name in inside if not name.endswith(".dist-info")}
     ours = {path.stem for path in PY.iterdir()}
     owners = packages_distributions()
-    unnamed = {m for m in modules - ours if not NAMES & {*owners.get(m, ()), m}}
+    unnamed = {m for m in modules - ours if not names & {*owners.get(m, ()), m}}
     assert "panel" in modules
     assert not unnamed
 
@@ -35,8 +40,8 @@ def test_every_wheel_is_named_and_numpy_with_what_it_contains() -> None:
         assert part in texts
 
 
-def test_what_the_scripts_are_made_of_is_looked_up() -> None:
-    assert {"proj4", "preact", "@preact/signals", "nouislider"} <= bokehjs_packages() <= NAMES
+def test_what_the_scripts_are_made_of_is_looked_up(names: set[str]) -> None:
+    assert {"proj4", "preact", "@preact/signals", "nouislider"} <= bokehjs_packages() <= names
     assert {"@codemirror/view", "@lezer/python", "w3c-keyname"} <= {part.name for part in bundled()}
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urldefrag, urljoin
 
 import pytest
 
-from kvsite.paths import DIST, PY
+from kvsite.paths import PY
 from kvsite.serve import HOST, Server, open_server, start_server
 from kvsite.stages import Failure
 
@@ -237,8 +237,8 @@ class Links(HTMLParser):
 
 
 @pytest.mark.parametrize("prefix", ["/", "/sub/path/"])
-def test_links_of_the_404_page_lead_somewhere_from_any_depth(prefix: str) -> None:
-    with start_server(DIST, prefix=prefix) as server:
+def test_links_of_the_404_page_lead_somewhere_from_any_depth(built_site: Path, prefix: str) -> None:
+    with start_server(built_site, prefix=prefix) as server:
         lost = f"{prefix}nope/deeper/still"
         answer = Answer(server, lost)
         assert (answer.status, int(answer.headers["content-length"])) == (404, len(answer.body))

@@ -102,7 +102,8 @@ def test_work_goes_on_in_the_venv_with_one_hop(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(sys, "executable", str(venv_python()))  # as the new process has it
         return cli.main(argv)
 
-    monkeypatch.setattr(cli, "set_up", lambda group: None)
+    monkeypatch.setattr(cli, "set_up_python", lambda group: None)
+    monkeypatch.setattr(cli, "set_up_node", lambda: None)
     monkeypatch.setattr(cli, "_continue_in_venv", hop)
     monkeypatch.setitem(cli.VERBS, "bench", cli.Verb(lambda args: 7, ""))
     monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
@@ -112,8 +113,7 @@ def test_work_goes_on_in_the_venv_with_one_hop(monkeypatch: pytest.MonkeyPatch) 
 
 def test_arguments_behind_the_dashes_go_to_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[list[str]] = []
-    monkeypatch.setattr(cli, "build", lambda args: 0)
-    monkeypatch.setattr("kvsite.browser.ensure_chromium", lambda: Path())
+    monkeypatch.setattr(cli, "build", None)  # isn't called: tests ask for what they need
 
     def no_tests_collected(argv: list[str]) -> int:
         passed.append(argv)
@@ -121,7 +121,9 @@ def test_arguments_behind_the_dashes_go_to_pytest(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("pytest.main", no_tests_collected)
     assert cli.test(cli._parse(["test", "--", "-k", "name"])) == 5
-    assert passed == [[*cli.PARALLEL, "-k", "name"]]
+    assert cli.test(cli._parse(["test", "--core", "--", "-x"])) == 5
+    both = [*cli.PARALLEL, "-m", "not (slow or site or node)", *cli.CORE, "-x"]
+    assert passed == [[*cli.PARALLEL, "-k", "name"], both]
 
 
 def test_clean_removes_what_was_made(

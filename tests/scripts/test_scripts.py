@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kvsite.environment import node_tool
-
 SCRIPTS = sorted(Path(__file__).parent.glob("*.test.mjs"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name.split(".")[0])
-def test_script_in_node(script: Path) -> None:
-    command = [node_tool("node"), "--test", "--test-reporter=tap", str(script)]
+def test_script_in_node(script: Path, node: str) -> None:
+    command = [node, "--test", "--test-reporter=tap", str(script)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "# tests 0" not in result.stdout

@@ -8,6 +8,7 @@ lists them in ``expected_errors``.
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,6 @@ from tests.site.lab_page import DEFAULT, SAVE_DATA, Lab, OpenPage, PrebuiltTable
 from kvsite.browser import launch_options
 from kvsite.paths import DIST
 from kvsite.serve import HOST, start_server
-from kvsite.stamps import STAMP
 
 expect.set_options(timeout=30_000)  # nothing here measures time, and a busy machine is slow
 
@@ -43,12 +43,10 @@ class SharedLab:
         check_errors(seen, [])
 
 
-@pytest.fixture(scope="session")
-def site_url() -> Iterator[str]:
-    """Where the site that ``build.py`` made is served."""
-    if not (DIST / STAMP).is_file():
-        pytest.fail(f"{DIST} holds no complete site: run `python build.py test`, which builds it.")
-    with start_server(DIST) as server:
+@pytest.fixture(scope="session", autouse=True)
+def site_url(built_site: Path) -> Iterator[str]:
+    """Where the built site is served."""
+    with start_server(built_site) as server:
         yield server.url
 
 
