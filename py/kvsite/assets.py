@@ -21,6 +21,7 @@ from kvsite.paths import ROOT, RUNTIME
 from kvsite.specimens import specimen_sources
 from kvsite.stamps import STAMP, digest
 from kvsite.wasm import WASM
+from kvsite.wheel import build_wheel
 
 SITE = ROOT / "site"
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
@@ -75,6 +76,7 @@ class Assets:
             "cells": {
                 "workerUrl": self.urls["cells-worker.js"],
                 "specimensUrl": self.urls["specimens.json"],
+                "wheelUrl": f"downloads/{build_wheel().name}",
                 "python": self._python("kvproof.tar", ["numpy"]),
             },
             "offline": {"build": self._build, "workerUrl": NAME} if is_wanted() else None,

@@ -44,6 +44,7 @@ from kvsite.timing import (
     timing_rows,
 )
 from kvsite.wasm import WASM
+from kvsite.wheel import brought, build_wheel
 from kvsite.words import Catalogue
 
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
@@ -55,7 +56,7 @@ def build_pages(folder: Path, build: str) -> None:
     downloads = folder / "downloads"
     downloads.mkdir()
     notebooks = {notebook_file(language.source) for language in LANGUAGES}
-    for path in (*notebooks, RESULTS):
+    for path in (*notebooks, RESULTS, build_wheel()):
         shutil.copyfile(path, downloads / path.name)
     assets = Assets(folder, build)
     for language in LANGUAGES:
@@ -87,6 +88,8 @@ class Pages:
             **article_context(self._language, load_results()),
             "labs": labs,
             "download": self._notebook.name,
+            "wheel": build_wheel().name,
+            "wheels": brought(),
             **_ways(path),
         }
         front, content = self._prose("index.md", context)

@@ -7,6 +7,7 @@ from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
 from kvsite.stages import folder_bytes, megabytes, stage
 from kvsite.stamps import STAMP, digest, is_fresh, new_folder
 from kvsite.wasm import WASM
+from kvsite.wheel import SOURCES
 
 # Of a build; each changes pages or the service worker.
 SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY")
@@ -20,7 +21,7 @@ def build_site() -> Path:
     """
     locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
     made_from = digest(
-        [ROOT / "site", PY, ROOT / "notebooks", *locks, RUNTIME / STAMP, WASM / STAMP],
+        [ROOT / "site", PY, ROOT / "notebooks", *locks, *SOURCES, RUNTIME / STAMP, WASM / STAMP],
         *(os.environ.get(name, "") for name in SETTINGS),
     )
     if is_fresh(DIST, made_from):

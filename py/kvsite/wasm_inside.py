@@ -66,9 +66,16 @@ def _data_files(folder: Path) -> Entries:
 
 
 def write_project_archive(project: str, packages: list[str], target: str) -> None:
-    """Source and byte code of our own packages: readers see our lines in their tracebacks."""
+    """Source and byte code of our own packages: readers see our lines in their tracebacks.
+
+    A package with a version gets the metadata by which ``micropip`` knows that it is installed.
+    """
     root = Path(project)
     entries: Entries = {}
+    for package in packages:
+        if number := getattr(sys.modules[package], "__version__", None):
+            metadata = f"Metadata-Version: 2.4\nName: {package}\nVersion: {number}\n"
+            entries[f"{package}-{number}.dist-info/METADATA"] = metadata.encode()
     for path in sorted(path for folder in packages for path in (root / folder).rglob("*.py")):
         name = path.relative_to(root)
         entries[f"{name}"] = path.read_bytes()

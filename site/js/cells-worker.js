@@ -62,10 +62,13 @@ async function start(config) {
   /** @param {string} source */
   const loadImports = async (source) => {
     await pyodide.loadPackagesFromImports(source, {
-      messageCallback: (/** @type {string} */ stage) => send({ type: "progress", stage }),
+      messageCallback: () => {}, // it speaks English, and the packages are small
       errorCallback: (/** @type {string} */ text) =>
         send({ type: "output", id: runId, kind: "stderr", text: `${text}\n` }),
     });
+    if ("micropip" in pyodide.loadedPackages) {
+      pyodide.pyimport("kvlab.cell_packages").keep_to_the_site(config.refusal);
+    }
   };
   send({ type: "ready" });
   return { runner, loadImports };

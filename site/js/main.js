@@ -74,6 +74,11 @@ const cells = startCells(
     workerUrl: absolute(config.cells.workerUrl),
     specimensUrl: absolute(config.cells.specimensUrl),
     ...located(config.cells.python),
+    refusal: say("cells.no-wheel", {
+      name: "{name}",
+      wheels: "{wheels}",
+      kvproof: absolute(config.cells.wheelUrl),
+    }),
   },
   candidate,
 );

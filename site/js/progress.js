@@ -2,16 +2,9 @@
 
 import { say } from "./words.js";
 
-/** @type {Record<string, string>} */
-const STAGES = {
-  downloading: "runtime.stage.downloading",
-  starting: "runtime.stage.starting",
-  importing: "runtime.stage.importing",
-};
-
-/** @param {string} stage ours, or a sentence of Pyodide's about a package */
+/** @param {string} stage */
 export function stageWords(stage) {
-  return stage in STAGES ? say(STAGES[stage]) : stage;
+  return say(`runtime.stage.${stage}`);
 }
 
 /**

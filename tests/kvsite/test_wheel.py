@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 import kvproof
-from kvsite.paths import PY, ROOT
-from kvsite.wheel import SOURCES, WHEEL, build_wheel
+from kvsite.environment import node_tool
+from kvsite.paths import PY, ROOT, RUNTIME
+from kvsite.serve import start_server
+from kvsite.wheel import SOURCES, build_wheel
 
 DECODER = """
 import kvproof
@@ -78,7 +80,8 @@ def test_two_builds_in_two_folders_at_two_times_give_the_same_bytes(tmp_path: Pa
     second = built(tmp_path / "elsewhere" / "b", 1_700_000_000, 0o600)
     assert {Path(name).suffix for name in first} == {".whl", ".gz"}
     assert first == second
-    assert first[WHEEL.name] == build_wheel().read_bytes(), "the site offers another wheel"
+    offered = build_wheel()
+    assert first[offered.name] == offered.read_bytes()
     dated = built(tmp_path / "c", 1_000_000_000, 0o644, SOURCE_DATE_EPOCH="1700000000")
     assert all(dated[name] != first[name] for name in first)  # a date would have been seen
 
@@ -144,3 +147,13 @@ def test_mypy_sees_the_types_of_the_installed_package(installed: Path, tmp_path:
     assert "Report" in revealed[0]
     assert "ndarray" in revealed[1]
     assert 'Argument 1 to "offset_mask" has incompatible type "str"' in ran.stdout
+
+
+@pytest.mark.parametrize(("mask", "found"), [("top_left_mask", True), ("offset_mask", False)])
+def test_micropip_installs_it_by_its_address_in_any_pyodide(mask: str, found: bool) -> None:
+    wheel, node = build_wheel(), (node_tool("node"), Path(__file__).with_name("install_wheel.mjs"))
+    with start_server(wheel.parent) as server:
+        address = server.url + wheel.name
+        ran = run(*node, RUNTIME, address, DECODER.format(mask=mask), cwd=ROOT)
+    assert f"{kvproof.__version__} /lib/python" in ran.stdout
+    assert ("MASK-TOPLEFT" in ran.stdout) == found

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from kvsite.wheel import brought
+
 PYTHON_STARTS = 120_000  # ms at most, on a slow machine; nothing here measures time
 TOTAL = 6
 
@@ -262,12 +264,31 @@ def test_html_is_shown_as_text(started: Cells) -> None:
     assert started.root.locator(".cell-output").locator("img, b").count() == 0
 
 
-def test_top_level_await_and_a_package_of_the_same_folder(started: Cells) -> None:
-    source = (
-        "import micropip\nawait micropip.install('packaging')\n"
-        "from packaging.version import Version\nVersion('1.10') > Version('1.9')"
-    )
-    assert started.run(1, source).endswith("True")
+def test_micropip_installs_what_the_site_brings(started: Cells) -> None:
+    names = [package.split()[0] for package in brought()]
+    assert set(names) > {"kvproof", "packaging"}
+    source = f"import micropip\nawait micropip.install({names})\nimport {', '.join(names)}\n"
+    shown = started.run(1, f"{source}[module.__version__ for module in ({', '.join(names)})]")
+    assert shown == str([package.split()[1] for package in brought()])
+
+
+def test_micropip_installs_our_wheel_by_its_address(started: Cells) -> None:
+    link = started.page.locator("a[href$='.whl']")
+    address = link.evaluate("link => link.href")
+    source = f"import micropip\nawait micropip.install({address!r}, reinstall=True)\n"
+    assert address in started.run(1, f"{source}micropip.list()['kvproof'].source")
+
+
+@pytest.mark.parametrize(
+    "wanted", ["no-such-package", "https://example.org/tomli-2.0.1-py3-none-any.whl"]
+)
+def test_micropip_says_why_another_package_cannot_be_had(wanted: str, started: Cells) -> None:
+    error = started.run(1, f"import micropip\nawait micropip.install({wanted!r})", "error")
+    assert error.splitlines()[-1].startswith(f"LookupError: {wanted} can't be had here.")
+    assert f"brings only {', '.join(brought())}." in error
+    assert "site-packages/micropip" not in error
+    refused = started.run(1, "import micropip\nawait micropip.install('numpy<2')", "error")
+    assert "already installed" in refused, "what micropip knows better stays its own"
 
 
 def test_the_standard_library_is_whole(started: Cells) -> None:
