@@ -7,6 +7,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from kvproof.experiments import audit as audit_module
 from kvproof.experiments.audit import Audit, audit
 from kvproof.experiments.costs import Costs, count_costs
-from kvproof.experiments.record import run
+from kvproof.experiments.record import _npz, run
 from kvproof.model.config import LAB, DecoderConfig
 from kvproof.model.params import init_params, params_to_arrays
 
@@ -55,9 +56,7 @@ def read(folder: Path) -> tuple[dict[str, Any], Arrays]:
 
 def forge(folder: Path, record: dict[str, Any], arrays: Arrays) -> None:
     """Write both, with all hashes and errors right: only the recomputation can tell."""
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    archive = buffer.getvalue()
+    archive = _npz(arrays)
     ways = {"full", *record["errors"]} & arrays.keys()
     record["errors"] |= {
         way: float(np.abs(arrays[way] - arrays["full"]).max()) for way in ways - {"full"}
@@ -69,14 +68,18 @@ def forge(folder: Path, record: dict[str, Any], arrays: Arrays) -> None:
             "dtype": array.dtype.name,
             "sha256": hashlib.sha256(array.tobytes()).hexdigest(),
         }
-    digest = hashlib.sha256(archive).hexdigest()
-    record["files"]["arrays.npz"] = {"bytes": len(archive), "sha256": digest}
+    record["files"]["arrays.npz"] = described_file(archive)
     (folder / "arrays.npz").write_bytes(archive)
-    seal(folder, json.dumps(record).encode())
+    seal(folder, record)
 
 
-def seal(folder: Path, record: bytes) -> None:
-    (folder / "record.json").write_bytes(record)
+def described_file(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def seal(folder: Path, record: dict[str, Any] | bytes) -> None:
+    text = record if isinstance(record, bytes) else f"{json.dumps(record, indent=2)}\n".encode()
+    (folder / "record.json").write_bytes(text)
     sums = [
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
         for name in ("arrays.npz", "record.json")
@@ -91,7 +94,6 @@ def test_a_right_run_passes_every_check(clean: Path) -> None:
     found = audit(clean)
     assert found.problems == ()
     assert found.passed
-    assert len(found.checked) == 8
     assert str(found).endswith("audit passed")
 
 
@@ -141,11 +143,6 @@ def test_the_same_arguments_give_the_same_bytes(clean: Path, tmp_path: Path) -> 
     for name in ("arrays.npz", "record.json", "SHA256SUMS"):
         assert (tmp_path / "again" / name).read_bytes() == (clean / name).read_bytes()
         assert (tmp_path / "other" / name).read_bytes() != (clean / name).read_bytes()
-
-
-def test_no_time_stamp_is_in_the_archive(clean: Path) -> None:
-    with zipfile.ZipFile(clean / "arrays.npz") as archive:
-        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_counts_that_differ_from_their_formula_fail_the_run(
@@ -229,12 +226,6 @@ def test_bits_all_over_the_arrays_count(evidence: Path) -> None:
         assert not audit(evidence).passed, at
 
 
-def test_a_changed_file_is_named(evidence: Path) -> None:
-    path = evidence / "arrays.npz"
-    path.write_bytes(path.read_bytes() + b"\0")
-    assert "arrays.npz isn't the file that SHA256SUMS names" in problems(evidence)
-
-
 # ------------------------------------------------------------------ files
 
 
@@ -265,53 +256,10 @@ def test_no_folder_at_all(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ forged with right hashes
 
 
-def edit(record: dict[str, Any], path: str, value: object) -> None:
-    *parents, last = path.split(".")
-    for key in parents:
-        record = record[key]
-    record[last] = value
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("counts.cached.scores", 601),
-        ("counts.prefix.qkv_rows", 1799),
-        ("counts.chunked.positions", 25),
-        ("counts.cached.kv_bytes", 12_289),
-        ("formula.cached.scores", 599),
-        ("errors.prefix", 0.0),
-        ("bound", 1e-3),
-        ("passed", False),
-        ("passed", 1),
-        ("n_tokens", 25),
-        ("schema", 2),
-        ("config.width", 32),
-        ("config.n_heads", True),
-        ("arrays.full.shape", [24, 1, 16]),
-        ("arrays.full.sha256", "0" * 64),
-        ("files.arrays.npz.bytes", 1),
-        ("chunks", [5, 3, 8, 8]),
-        ("seed", 1),
-    ],
-)
-def test_an_edited_number(path: str, value: object, evidence: Path) -> None:
-    record, _ = read(evidence)
-    if path.startswith("files."):
-        record["files"]["arrays.npz"]["bytes"] = value
-    else:
-        edit(record, path, value)
-    seal(evidence, json.dumps(record).encode())
-    found = problems(evidence)
-    assert "SHA256SUMS" not in found
-    if path not in ("chunks", "seed"):
-        assert f"record.{path} says {json.dumps(value)[:77]}" in found
-
-
 def test_every_number_of_the_record_is_derived_again(evidence: Path) -> None:
-    """Each leaf but the environment's, changed by the least: all are seen."""
+    """Each leaf but the environment's, changed by the least: all are seen, most by their name."""
     record, _ = read(evidence)
-    n_leaves = 0
+    unnamed = []
 
     def nudged(value: Any) -> object:
         if isinstance(value, bool) or value is None:
@@ -320,35 +268,52 @@ def test_every_number_of_the_record_is_derived_again(evidence: Path) -> None:
             return float(np.nextafter(value, 1))
         return value + (1 if isinstance(value, int) else "x")
 
-    def nudge(parent: Any, key: Any) -> None:
-        nonlocal n_leaves
+    def nudge(parent: Any, key: Any, path: str) -> int:
         value = parent[key]
         if isinstance(value, dict | list):
-            for inner in value if isinstance(value, dict) else range(len(value)):
-                nudge(value, inner)
-            return
+            keys = value if isinstance(value, dict) else range(len(value))
+            return sum(nudge(value, inner, f"{path}.{inner}") for inner in keys)
         parent[key] = nudged(value)
-        seal(evidence, json.dumps(record).encode())
-        assert not audit(evidence).passed, (key, value)
+        seal(evidence, record)
+        found = problems(evidence)
         parent[key] = value
-        n_leaves += 1
+        assert "SHA256SUMS" not in found
+        if f"{path.partition('.shape')[0]}" not in found:
+            unnamed.append(path)
+        return 1
 
-    for key in record.keys() - {"environment"}:
-        nudge(record, key)
-    assert n_leaves > 120
-    seal(evidence, json.dumps(record).encode())
+    assert sum(nudge(record, key, f"record.{key}") for key in record.keys() - {"environment"}) > 120
+    told = ("record.model", "record.dtype", "record.seed", "record.chunks")
+    assert all(path.startswith(told) for path in unnamed), unnamed
+    seal(evidence, record)
     assert audit(evidence).passed
 
 
-def test_unknown_missing_and_repeated_keys(evidence: Path) -> None:
+HIDDEN: dict[str, Callable[[bytes, dict[str, Any]], bytes]] = {
+    "spaces": lambda text, _: text.replace(b": ", b":  ", 1),
+    "a line more": lambda text, _: text + b"\n",
+    "a key twice": lambda text, _: text.replace(b"{", b'{"schema": 1, ', 1),
+    "another order": lambda _, record: json.dumps(dict(sorted(record.items())), indent=2).encode(),
+    "1.0 for 1": lambda text, _: text.replace(b'"schema": 1', b'"schema": 1.0'),
+}
+
+
+@pytest.mark.parametrize("change", HIDDEN.values(), ids=HIDDEN)
+def test_a_record_has_one_way_to_be_written(
+    change: Callable[[bytes, dict[str, Any]], bytes], evidence: Path
+) -> None:
+    text = (evidence / "record.json").read_bytes()
+    seal(evidence, change(text, json.loads(text)))
+    assert "record.json isn't what comes of writing down again" in problems(evidence)
+
+
+def test_unknown_and_missing_keys(evidence: Path) -> None:
     record, _ = read(evidence)
-    seal(evidence, json.dumps(record | {"note": "trust me"}).encode())
+    seal(evidence, record | {"note": "trust me"})
     assert 'record: "note" is unknown' in problems(evidence)
     del record["counts"]["cached"]["scores"]
-    seal(evidence, json.dumps(record).encode())
+    seal(evidence, record)
     assert 'record.counts.cached: "scores" is missing' in problems(evidence)
-    seal(evidence, b'{"schema": 1, "schema": 1}')
-    assert "a key stands twice" in problems(evidence)
     seal(evidence, b'{"schema": NaN}')
     assert "NaN is no number" in problems(evidence)
 
@@ -418,17 +383,19 @@ def test_numbers_too_large_to_add(evidence: Path) -> None:
     assert "full differs by nan" in problems(evidence)
 
 
-def test_arrays_missing_extra_or_of_another_shape(evidence: Path) -> None:
+def test_arrays_missing_and_extra(evidence: Path) -> None:
     record, arrays = read(evidence)
     del arrays["keys"]
-    arrays["hidden"] = np.zeros(3)
+    forge(evidence, record, arrays | {"hidden": np.zeros(3)})
+    assert "keys is missing\narrays.npz: 'hidden' is unknown" in problems(evidence)
+
+
+def test_arrays_of_another_shape_or_dtype(evidence: Path) -> None:
+    record, arrays = read(evidence)
     arrays["full"] = arrays["full"][0]
     arrays["prefix"] = arrays["prefix"].astype(np.float32)
-    forge(evidence, record, {name: a for name, a in arrays.items() if name != "cached"})
+    forge(evidence, record, arrays)
     found = problems(evidence)
-    assert "arrays.npz: keys is missing" in found
-    assert "arrays.npz: cached is missing" in found
-    assert "arrays.npz: 'hidden' is unknown" in found
     assert "full is float64 (24, 16), wanted float64 (1, 24, 16)" in found
     assert "prefix is float32" in found
 
@@ -506,12 +473,37 @@ def test_records_nested_to_the_edge_of_recursion(evidence: Path) -> None:
     assert any(reason.startswith("record.bound says [[[") for reason in reasons)
 
 
-def _zip(*members: tuple[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+Members = dict[str, bytes]
+
+
+def zipped(members: Members, comment: bytes = b"", **how: Any) -> bytes:
+    """An archive as `run` writes it, but for ``how``: attributes of every entry."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as archive:
-        for name, content in members:
-            archive.writestr(name, content)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.comment = comment
+        for name, content in members.items():
+            entry = zipfile.ZipInfo(name)
+            for key, value in ({"create_system": 3} | how).items():
+                setattr(entry, key, value)
+            archive.writestr(entry, content)
     return buffer.getvalue()
+
+
+def overlapping(members: Members) -> bytes:
+    """Every name stands for one and the same entry, which fills the archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        first, *others = members
+        archive.writestr(first, b"x" * 10_000)
+        for name in others:
+            entry = copy(archive.filelist[0])
+            entry.filename = name
+            archive.filelist.append(entry)
+    return buffer.getvalue()
+
+
+def with_first(members: Members, content: bytes) -> Members:
+    return members | {next(iter(members)): content}
 
 
 def _npy(header: str) -> bytes:
@@ -520,34 +512,62 @@ def _npy(header: str) -> bytes:
 
 HUGE = _npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }")
 OBJECTS = _npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }") + b"cos\nsystem\n."
+OTHER = "arrays.npz isn't what comes of writing down again what it says"
+UNREADABLE = "arrays.npz can't be read: "
+ARCHIVES: dict[str, tuple[Callable[[Members], bytes], str]] = {
+    "nothing": (lambda _: b"", f"{UNREADABLE}BadZipFile"),
+    "no array": (lambda _: zipped({}), "full is missing"),
+    "an empty file": (lambda m: zipped(with_first(m, b"")), f"{UNREADABLE}ValueError"),
+    "a huge array": (lambda m: zipped(with_first(m, HUGE)), UNREADABLE),
+    "Python objects": (lambda m: zipped(with_first(m, OBJECTS)), "Object arrays cannot be loaded"),
+    "an array more": (lambda m: zipped(m | {"more.npy": b""}), "'more' is unknown"),
+    "another order": (lambda m: zipped(dict(reversed(m.items()))), "twice, or in another order"),
+    "overlapping": (overlapping, "compressed or overlap"),
+    "compressed": (
+        lambda m: zipped(m, compress_type=zipfile.ZIP_DEFLATED),
+        "compressed or overlap",
+    ),
+    "a date": (lambda m: zipped(m, date_time=(2026, 1, 1, 0, 0, 0)), OTHER),
+    "a comment": (lambda m: zipped(m, b"note"), OTHER),
+    "a comment at an entry": (lambda m: zipped(m, comment=b"note"), OTHER),
+    "bytes before it": (lambda m: b"note" + zipped(m), OTHER),
+    "bytes in an array": (
+        lambda m: zipped(with_first(m, next(iter(m.values())) + b"note")),
+        OTHER,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("archive", "message"),
-    [
-        (b"", "arrays.npz can't be read: BadZipFile"),
-        (_zip(("full.npy", b"")), "arrays.npz can't be read: ValueError"),
-        (_zip(("full.npy", HUGE)), "arrays.npz can't be read: "),
-        (_zip(("full.npy", OBJECTS)), "Object arrays cannot be loaded"),
-        (_zip(compression=zipfile.ZIP_DEFLATED), "full is missing"),
-        (_zip(("a.npy", b"x"), compression=zipfile.ZIP_DEFLATED), "it is compressed"),
-    ],
-)
-def test_broken_archives(archive: bytes, message: str, evidence: Path) -> None:
-    record = (evidence / "record.json").read_bytes()
-    assert message in "\n".join(_found(evidence, record, archive).problems)
+@pytest.mark.parametrize(("change", "message"), ARCHIVES.values(), ids=ARCHIVES)
+def test_an_archive_is_its_arrays_and_nothing_else(
+    change: Callable[[Members], bytes],
+    message: str,
+    evidence: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All hashes are those of the changed archive."""
+    with zipfile.ZipFile(evidence / "arrays.npz") as stored:
+        members = {name: stored.read(name) for name in stored.namelist()}
+    assert zipped(members) == (evidence / "arrays.npz").read_bytes()
+    record, _ = read(evidence)
+    archive = change(members)
+    record["files"]["arrays.npz"] = described_file(archive)
+    (evidence / "arrays.npz").write_bytes(archive)
+    seal(evidence, record)
+    if "overlap" in message:  # refused before anything is read: else it may take all memory
+        monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    found = problems(evidence)
+    assert message in found
+    assert found.count("\n") == (len(members) - 1 if message == "full is missing" else 0)
 
 
-def test_something_hidden_in_the_archive(evidence: Path) -> None:
-    record = (evidence / "record.json").read_bytes()
-    member = io.BytesIO()
-    np.save(member, np.zeros(1))
-    twice = ("full.npy", member.getvalue())
-    with pytest.warns(UserWarning, match="Duplicate name"):
-        archive = _zip(twice, twice)
-    assert "full stands twice" in "\n".join(_found(evidence, record, archive).problems)
-    archive = _zip(("full.npy", member.getvalue() + b"!"))
-    assert "something stands after full" in "\n".join(_found(evidence, record, archive).problems)
+def test_an_array_that_stands_twice(evidence: Path) -> None:
+    with (
+        zipfile.ZipFile(evidence / "arrays.npz", "a") as archive,
+        pytest.warns(UserWarning, match="Duplicate name"),
+    ):
+        archive.writestr("full.npy", archive.read("full.npy"))
+    assert "an array stands twice" in problems(evidence)
 
 
 def test_files_too_large_are_not_read(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,16 @@
 """Checks a folder of evidence that it didn't write, with code of its own.
 
-Nothing of ``kvproof`` is imported: a mistake in the package can't excuse itself here.  What the
-record says is derived again from the arrays and compared whole, so that an edited number, an
-unknown key and a missing one all show; and the outputs themselves are computed again from the
-stored parameters by the few lines of ``_reference``.
+Nothing of ``kvproof`` is imported: a mistake in the package can't excuse itself here.
 
-The record's environment can't be derived and is only covered by the hashes, and so are the chunk
-lengths as far as another order gives the same counts.  Outputs may differ from ``full`` by rounding
-and needn't: copies of ``full`` in the place of the other ways would pass.
+Held to the last bit, whoever has made the hashes anew: which arrays there are and in which order,
+their shapes and dtypes, the parameters, the text, and all that the record says of them.  Both files
+are written again from what they say and must be the same bytes, so that nothing can be hidden in
+or between them.  Held up to rounding: outputs, keys and values, against the few lines of
+``_reference``.  So copies of ``full`` in the place of the other ways would pass, as they differ by
+rounding and needn't.
+
+Not held: the record's environment, which can't be derived; another order of the chunk lengths that
+gives the same counts; and who wrote all this, since hashes are no signature.
 """
 
 import hashlib
@@ -31,15 +34,12 @@ NORM_EPS = 1e-5
 TEXT_SEED = 2026
 WAYS = ("prefix", "cached", "chunked")
 
-_COMMON = {"n_layers": 2, "positions": "learned", "norm": "layernorm", "window": None, "n_sinks": 0}
-CONFIGS: dict[str, dict[str, Any]] = {
-    "lab": _COMMON
-    | {"width": 16, "n_heads": 1, "n_kv_heads": 1, "vocab_size": None, "mlp_width": 256}
-    | {"max_positions": 64, "mlp": "none"},
-    "reference": _COMMON
-    | {"width": 64, "n_heads": 4, "n_kv_heads": 4, "vocab_size": 97, "mlp_width": 256}
-    | {"max_positions": 512, "mlp": "gelu"},
-}
+_LAB: dict[str, Any] = {"n_layers": 2, "width": 16, "n_heads": 1, "n_kv_heads": 1}
+_LAB |= {"vocab_size": None, "mlp_width": 256, "max_positions": 64, "positions": "learned"}
+_LAB |= {"norm": "layernorm", "mlp": "none", "window": None, "n_sinks": 0}
+_LARGER = {"width": 64, "n_heads": 4, "n_kv_heads": 4, "vocab_size": 97, "max_positions": 512}
+CONFIGS = {"lab": _LAB, "reference": _LAB | _LARGER | {"mlp": "gelu"}}
+"""The fields in the order in which a record has them."""
 
 Matrix = NDArray[Any]
 Arrays = dict[str, NDArray[Any]]
@@ -102,11 +102,20 @@ def _checks(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "SHA256SUMS has the hashes of both files", _check_sums(files)
     record = _parse(files["record.json"])
     told = _told(record)
-    arrays = _load(files["arrays.npz"])
     shapes = _shapes(told)
+    arrays = _load(files["arrays.npz"], list(shapes))
     yield f"{len(shapes)} arrays, of the right shape and dtype", _check_arrays(arrays, shapes, told)
+    yield (
+        "arrays.npz is these arrays and nothing else",
+        _same_bytes(files, "arrays.npz", _archive(arrays)),
+    )
     derived = _derive(arrays, files["arrays.npz"], told)
     yield "every number of the record follows from the arrays", list(_differences(record, derived))
+    text = json.dumps(derived, indent=2) + "\n"
+    yield (
+        "record.json is this record and nothing else",
+        _same_bytes(files, "record.json", text.encode()),
+    )
     failed = (
         [] if derived["passed"] else ["the evidence shows a failure: an error beyond the bound"]
     )
@@ -144,6 +153,11 @@ def _read(path: Path) -> bytes:
         raise _Unreadable(f"{path.name} can't be read: {error.strerror}") from None
 
 
+def _same_bytes(files: dict[str, bytes], name: str, again: bytes) -> list[str]:
+    problem = f"{name} isn't what comes of writing down again what it says: it holds more than that"
+    return [] if files[name] == again else [problem]
+
+
 def _check_sums(files: dict[str, bytes]) -> list[str]:
     names = ("arrays.npz", "record.json")
     right = "".join(f"{_sha256(files[name])}  {name}\n" for name in names)
@@ -164,16 +178,11 @@ def _sha256(content: bytes) -> str:
 
 
 def _parse(content: bytes) -> Record:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(dict(pairs)) < len(pairs):
-            raise ValueError("a key stands twice")
-        return dict(pairs)
-
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no number")
 
     try:
-        record = json.loads(content.decode(), object_pairs_hook=once, parse_constant=refuse)
+        record = json.loads(content.decode(), parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise _Unreadable(f"record.json can't be read: {error}") from None
     if not isinstance(record, dict):
@@ -228,10 +237,12 @@ def _derive(arrays: Arrays, archive: bytes, told: Record) -> Record:
     counts = {
         way: _count(calls[way], 0 if way == "prefix" else kept, told["config"]) for way in WAYS
     }
-    return told | {
+    return {
         "schema": 1,
+        **{key: told[key] for key in ("model", "config", "seed", "dtype", "n_tokens", "chunks")},
         "arrays": {name: _described(array) for name, array in arrays.items()},
         "files": {"arrays.npz": {"bytes": len(archive), "sha256": _sha256(archive)}},
+        "environment": told["environment"],
         "bound": bound,
         "errors": errors,
         "counts": counts,
@@ -280,23 +291,47 @@ def _short(value: object) -> str:
 # ------------------------------------------------------------------ the arrays
 
 
-def _load(content: bytes) -> Arrays:
-    arrays: Arrays = {}
+def _load(content: bytes, names: list[str]) -> Arrays:
+    """The arrays of these names, none larger than the archive: entries may claim anything."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for entry in archive.infolist():
-                if entry.compress_type != zipfile.ZIP_STORED:
-                    raise ValueError("it is compressed")  # nothing may grow when it is read
-                name = entry.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise ValueError(f"{name} stands twice")
-                member = io.BytesIO(archive.read(entry))
-                arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-                if member.read(1):
-                    raise ValueError(f"something stands after {name}")
+            entries = archive.infolist()
+            found = [entry.filename.removesuffix(".npy") for entry in entries]
+            if found != names:
+                raise _Unreadable(_misnamed(found, names))
+            if sum(entry.file_size for entry in entries) > len(content):
+                raise ValueError("its arrays are compressed or overlap: together they are larger")
+            return {
+                name: _array(archive.read(entry))
+                for name, entry in zip(names, entries, strict=True)
+            }
+    except _Unreadable:
+        raise
     except Exception as error:  # whatever garbage brings about
         raise _Unreadable(f"arrays.npz can't be read: {type(error).__name__}: {error}") from None
-    return arrays
+
+
+def _misnamed(found: list[str], names: list[str]) -> str:
+    problems = [f"arrays.npz: {name} is missing" for name in names if name not in found]
+    problems += [f"arrays.npz: {name!r} is unknown" for name in found if name not in names]
+    return "\n".join(problems) or "arrays.npz: an array stands twice, or in another order"
+
+
+def _array(member: bytes) -> NDArray[Any]:
+    return np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
+
+
+def _archive(arrays: Arrays) -> bytes:
+    """The archive that holds these arrays: stored, in this order, without dates."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, array, version=(1, 0))
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.create_system = 3
+            archive.writestr(entry, member.getvalue())
+    return buffer.getvalue()
 
 
 def _shapes(told: Record) -> dict[str, tuple[int, ...]]:
@@ -340,12 +375,10 @@ def _linear_shapes(name: str, kind: str, n_in: int, n_out: int) -> dict[str, tup
 
 
 def _check_arrays(arrays: Arrays, shapes: dict[str, tuple[int, ...]], told: Record) -> list[str]:
-    """Names, shapes, dtypes and finite numbers.  What is wrong here ends the audit."""
-    problems = [f"arrays.npz: {name} is missing" for name in shapes if name not in arrays]
-    problems += [f"arrays.npz: {name!r} is unknown" for name in arrays if name not in shapes]
+    """Shapes, dtypes and finite numbers.  What is wrong here ends the audit."""
+    problems: list[str] = []
     vocab = told["config"]["vocab_size"]
-    for name in shapes.keys() & arrays.keys():
-        array = arrays[name]
+    for name, array in arrays.items():
         dtype = "int64" if vocab and name == "tokens" else told["dtype"]
         if array.shape != shapes[name] or array.dtype != np.dtype(dtype).newbyteorder("<"):
             found = f"{array.dtype} {array.shape}"
@@ -355,7 +388,7 @@ def _check_arrays(arrays: Arrays, shapes: dict[str, tuple[int, ...]], told: Reco
         elif dtype == "int64" and not ((array >= 0) & (array < vocab)).all():
             problems.append(f"arrays.npz: a token is outside the vocabulary 0..{vocab - 1}")
     if problems:
-        raise _Unreadable("\n".join(sorted(problems)))
+        raise _Unreadable("\n".join(problems))
     return []
 
 
