@@ -2,9 +2,16 @@
 
 import { say } from "./words.js";
 
+/** @type {Record<string, string>} */
+const STAGES = {
+  downloading: "runtime.stage.downloading",
+  starting: "runtime.stage.starting",
+  importing: "runtime.stage.importing",
+};
+
 /** @param {string} stage */
 export function stageWords(stage) {
-  return say(`runtime.stage.${stage}`);
+  return say(STAGES[stage]);
 }
 
 /**
