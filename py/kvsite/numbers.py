@@ -182,6 +182,7 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
     """What ``prove`` claims, and what the notebook stored of the same twelve combinations."""
     rows, others = (results["correctness"][name] for name in ("equivalence", "transformers"))
     prefills = [claim for claim in proof.claims if claim.group == FIRST_PREFILL]
+    passed = Counter(claim.kind for claim in proof.claims if claim.passed)
 
     def worst(rows: list[dict[str, Any]], dtype: str) -> float:
         errors = ("max_logit_error", "max_kv_error")
@@ -189,9 +190,9 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
 
     return {
         "n_tokens": N_TOKENS,
-        "n_claims": len(proof.claims),
-        "n_controls": sum(claim.is_control for claim in proof.claims),
-        "n_held": len(proof.claims) - len(proof.failures),
+        "n_claims": passed["claim"],
+        "n_controls": passed["control"],
+        "n_changes": passed["change"],
         "n_combinations": len(rows),
         "batches": sorted({row["batch_size"] for row in rows}),
         "chunks": sorted({row["chunk"] for row in rows}),

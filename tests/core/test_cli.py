@@ -66,6 +66,13 @@ def test_a_claim_that_fails_gives_1(
     assert json.loads((tmp_path / "proof.json").read_text())["passed"] is False
 
 
+def test_a_mistake_that_cannot_be_seen_gives_2(capsys: Captured) -> None:
+    assert main(["prove", "--model", "modern", "--set", "window=1"]) == 2
+    printed = capsys.readouterr().out
+    assert "FAIL" not in printed
+    assert "some mistakes can't be seen here" in printed.splitlines()[-1]
+
+
 # ------------------------------------------------------------------ run, audit
 
 
