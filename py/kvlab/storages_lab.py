@@ -4,7 +4,7 @@ Computes nothing itself: all of it comes from ``kvproof.compare_storages``.
 """
 
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource, Model, Range1d
@@ -19,9 +19,9 @@ from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
 from kvproof.experiments.compare_storages import BLOCK_SIZE, CAPACITY, N_CONTINUED, WINDOWED
-from kvproof.model.cache import Storage
+from kvproof.model.cache import STORAGES
 
-STORAGES: list[Storage] = list(get_args(Storage))
+NAMES = list(STORAGES)
 BRANCHES = ["1", "2"]
 ACROSS = 2 * BLOCK_SIZE
 """Places beside each other; more of them go into the next line."""
@@ -40,7 +40,7 @@ class StoragesLab(ControlledLab):
     def __init__(self) -> None:
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
         controls = {
-            "storage": radio(list(STORAGES), "paged"),
+            "storage": radio(NAMES, "paged"),
             "prefix": slider("storages.prefix", range(1, 25), 9),
             "branches": radio(BRANCHES, "2"),
         }
@@ -51,12 +51,12 @@ class StoragesLab(ControlledLab):
         }
         super().__init__(controls, parts, {})
 
-    def show(self, storage: Storage, prefix: int, branches: str) -> Iterator[Text]:
+    def show(self, storage: str, prefix: int, branches: str) -> Iterator[Text]:
         """Draw where the tokens lie, and what that costs."""
         reports = compare_storages(prefix, int(branches))
         chosen = reports[storage]
         self._places.show(chosen)
-        self._bytes.show(list(reports.values()), STORAGES.index(storage))
+        self._bytes.show(list(reports.values()), NAMES.index(storage))
         self._errors.show(list(reports.values()))
         held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
         counts = {"storage": storage, "held": str(held), "empty": str(empty)}

@@ -24,7 +24,7 @@ from kvproof.experiments.costs import BYTES_PER_NUMBER, Costs, count_costs, meas
 from kvproof.experiments.model_shapes import MODEL_SHAPES, ModelShape
 from kvproof.experiments.proof import prove
 from kvproof.experiments.record import CHUNKS, MODELS, run
-from kvproof.model.cache import Storage
+from kvproof.model.cache import STORAGES
 from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
 
 CONFIGS = {"reference": REFERENCE, "lab": LAB, "modern": MODERN}
@@ -132,7 +132,7 @@ def _value(text: str, field: "dataclasses.Field[Any]") -> int | str | None:
 
 
 def _add_prove(parser: argparse.ArgumentParser) -> None:
-    storages = [name for name in get_args(Storage) if name != "int8"]
+    storages = [name for name, storage in STORAGES.items() if storage.is_exact]
     _add_model(parser, f"one of {', '.join(CONFIGS)} (default: each of them)")
     parser.add_argument("--storage", choices=storages, default="concat", help="(default: concat)")
     parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")

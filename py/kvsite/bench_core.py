@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kvproof import REFERENCE, decode, example_tokens, forward, init_params, new_cache
-from kvproof.model.cache import KVCache, Storage
+from kvproof.model.cache import KVCache
 from kvproof.model.fast_decoder import FastDecoder
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray, Params, params_to_arrays
@@ -122,7 +122,7 @@ def paths_behind(prefix: int, params: Params) -> dict[str, Path]:
     def plain(new: IntArray, cache: KVCache) -> tuple[FloatArray, KVCache]:
         return decode(params, new, cache, REFERENCE)
 
-    def stepping(step: Step, storage: Storage) -> Path:
+    def stepping(step: Step, storage: str) -> Path:
         _, full = step(prompt, new_cache(REFERENCE, storage=storage))
 
         def run(cache: KVCache) -> Logits:

@@ -24,7 +24,7 @@ def test_places_hold_the_tokens_of_the_text(prefix: int, branches: int) -> None:
     n_blocks = -(-total // BLOCK_SIZE)
     places = {"concat": total, "static": CAPACITY, "paged": n_blocks * BLOCK_SIZE, "int8": total}
     for storage, n_places in places.items():
-        slots = reports[storage].slots  # type: ignore[index]
+        slots = reports[storage].slots
         assert slots.shape == (branches, n_places)
         for row in slots:
             slots_in_order(row, total)

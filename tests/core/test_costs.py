@@ -19,7 +19,7 @@ from kvproof.experiments.costs import (
     watch,
 )
 from kvproof.experiments.model_shapes import MODEL_SHAPES, ModelShape
-from kvproof.model.cache import Storage, new_cache
+from kvproof.model.cache import new_cache
 from kvproof.model.cached_decoder import decode
 from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.model.decoder import forward
@@ -119,7 +119,7 @@ def test_a_rolling_cache_costs_what_its_formula_says(prefix: int, steps: int, n_
 
 
 @pytest.mark.parametrize("storage", ["concat", "static", "paged", "int8"])
-def test_every_storage_does_the_same_work(storage: Storage) -> None:
+def test_every_storage_does_the_same_work(storage: str) -> None:
     dtype = "int8" if storage == "int8" else "float32"
     wanted = count_costs(MODERN, 5, 7, 2, dtype).cached
     assert measure_cached(MODERN, 5, 7, 2, "float32", storage) == wanted

@@ -39,7 +39,7 @@ from kvproof.experiments.proof import (
     Claim,
     difference,
 )
-from kvproof.model.cache import CacheShape, PagedCache, StaticCache
+from kvproof.model.cache import CacheShape, PagedCache, Room, StaticCache
 from kvproof.model.cache.paged import BlockPool
 from kvproof.model.masks import BoolArray
 from kvproof.model.params import FloatArray
@@ -220,8 +220,8 @@ BROKEN_STORAGES: dict[str, tuple[Any, set[str]]] = {
         ),
         {OPERATIONS},
     ),
-    "crops one more": (lambda shape: CropsOneMore.empty(shape, 64), {OPERATIONS}),
-    "never reorders": (lambda shape: NeverReorders.empty(shape, 64), {OPERATIONS}),
+    "crops one more": (lambda shape: CropsOneMore.empty(shape, Room(64)), {OPERATIONS}),
+    "never reorders": (lambda shape: NeverReorders.empty(shape, Room(64)), {OPERATIONS}),
     "forgets the padding of rows": (lambda shape: ForgetsPaddingOfRows.empty(shape), {OPERATIONS}),
 }
 

@@ -27,7 +27,6 @@ from kvproof import (
     new_cache,
     offset_mask,
 )
-from kvproof.model.cache import Storage
 from kvproof.model.config import Positions
 from kvproof.model.layers import Tokens
 from kvproof.model.masks import BoolArray
@@ -84,7 +83,7 @@ def errors_of_all_splits(
     return errors
 
 
-def check_all_splits(config: DecoderConfig, storage: Storage, dtype: str) -> None:
+def check_all_splits(config: DecoderConfig, storage: str, dtype: str) -> None:
     params = tiny_params(config, 0, dtype)
     tokens = random_tokens(config, len(PADDING), N_TOTAL, seed=0)
     with reads_int8(storage == "int8"):
@@ -115,7 +114,7 @@ def test_all_ways_to_cut_eight_tokens_give_each_rows_own_logits(
 )
 @pytest.mark.parametrize("reach", REACH)
 def test_all_ways_to_cut_eight_tokens_in_every_storage(
-    reach: str, storage: Storage, dtype: str
+    reach: str, storage: str, dtype: str
 ) -> None:
     check_all_splits(variant("rope", "GQA", reach), storage, dtype)
 

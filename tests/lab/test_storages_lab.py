@@ -11,8 +11,8 @@ from kvlab.storages_lab import (
     ACROSS,
     HEAVY,
     LARGEST,
+    NAMES,
     SHARED_MARK,
-    STORAGES,
     STRIDE,
     StoragesLab,
 )
@@ -25,13 +25,13 @@ def test_places_bytes_and_errors_are_the_cores() -> None:
     for values, state in all_states("storages"):
         branches = values["branches"] + 1
         reports = compare_storages(values["prefix"], branches)
-        assert list(reports) == STORAGES
-        chosen = reports[STORAGES[values["storage"]]]
+        assert list(reports) == NAMES
+        chosen = reports[NAMES[values["storage"]]]
         cells, slots = state["places.cells"], chosen.slots.ravel().tolist()
         assert cells["label"] == [str(slot) if slot >= 0 else "–" for slot in slots]
         assert [state == "hidden-future" for state in cells["state"]] == [s < 0 for s in slots]
         rows, errors = state["bytes.rows"], state["errors.rows"]
-        assert rows["storage"] == STORAGES
+        assert rows["storage"] == NAMES
         assert rows["bytes"] == [report.nbytes for report in reports.values()]
         assert rows["strength"].index(0.9) == values["storage"]
         expected = [report.max_abs_error for report in reports.values()]
@@ -54,7 +54,7 @@ def test_each_place_is_drawn_once_and_inside() -> None:
 
 @pytest.mark.parametrize(("prefix", "shared"), [(3, 0), (4, 4), (9, 8), (24, 24)])
 def test_whole_blocks_of_the_prefix_are_outlined_and_marked(prefix: int, shared: int) -> None:
-    paged = STORAGES.index("paged")
+    paged = NAMES.index("paged")
     state = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=1)
     cells = state["places.cells"]
     assert cells["state"].count("shared") == 2 * shared
@@ -85,14 +85,14 @@ def test_what_the_decoder_is_comes_from_the_core() -> None:
 
 def test_only_pages_have_blocks() -> None:
     for values, state in all_states("storages"):
-        is_paged = STORAGES[values["storage"]] == "paged"
+        is_paged = NAMES[values["storage"]] == "paged"
         assert bool(state["places.blocks"]["x"]) == is_paged
         places = len(state["places.cells"]["x"])
         assert len(state["places.blocks"]["x"]) * BLOCK_SIZE == (places if is_paged else 0)
 
 
 def test_the_ring_holds_the_last_eight_in_their_places() -> None:
-    rolling = STORAGES.index("rolling")
+    rolling = NAMES.index("rolling")
     state = move(Session(StoragesLab), storage=rolling, prefix=9, branches=0)
     assert state["places.cells"]["label"] == ["8", "9", "10", "11", "4", "5", "6", "7"]
 
@@ -100,7 +100,7 @@ def test_the_ring_holds_the_last_eight_in_their_places() -> None:
 def test_int8_alone_is_far_off_its_floor() -> None:
     for _, state in all_states("storages"):
         rows = state["errors.rows"]
-        for storage, error, floor in zip(STORAGES, rows["error"], rows["floor"], strict=True):
+        for storage, error, floor in zip(NAMES, rows["error"], rows["floor"], strict=True):
             assert (error > 100 * floor) == (storage == "int8")
 
 

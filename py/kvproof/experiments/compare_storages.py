@@ -2,19 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import get_args
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from kvproof.model.cache import (
-    KVCache,
-    PagedCache,
-    RollingCache,
-    StaticCache,
-    Storage,
-    new_cache,
-)
+from kvproof.model.cache import STORAGES, KVCache, bytes_together, new_cache
 from kvproof.model.cached_decoder import decode
 from kvproof.model.config import REFERENCE
 from kvproof.model.decoder import forward
@@ -35,11 +27,13 @@ N_CONTINUED = 3
 class StorageReport:
     """What one storage holds after the branches have gone on from one prefix."""
 
-    storage: Storage
+    storage: str
     slots: IntArray
     """(branches, places): the slot whose token each place holds; -1 for none."""
     shared: BoolArray
     """The same shape: places of memory that more than one branch points to."""
+    block_size: int | None
+    """Places in a block, where memory comes in blocks."""
     nbytes: int
     """All memory of the branches, what they share counted once."""
     max_abs_error: float
@@ -50,7 +44,7 @@ class StorageReport:
 
 def compare_storages(
     prefix: int, branches: int = 2, dtype: DTypeLike = "float32", seed: int = 0
-) -> dict[Storage, StorageReport]:
+) -> dict[str, StorageReport]:
     """Read a prefix once, fork the cache, and go on with three other tokens in each branch.
 
     The decoder is the reference with a window of 8 tokens, the blocks of "paged" hold 4.
@@ -78,10 +72,10 @@ def compare_storages(
     if branches < 1:
         raise ValueError(f"branches must be at least 1, got {branches}")
     case = prefix, branches, float_dtype(dtype).name, seed
-    return {storage: _report(storage, *case) for storage in get_args(Storage)}
+    return {storage: _report(storage, *case) for storage in STORAGES}
 
 
-def _report(storage: Storage, prefix: int, branches: int, dtype: str, seed: int) -> StorageReport:
+def _report(storage: str, prefix: int, branches: int, dtype: str, seed: int) -> StorageReport:
     params, expected = _recomputed(prefix, branches, dtype, seed)
     texts = _texts(prefix, branches)
     _, past = decode(params, texts[:1, :prefix], _empty(storage, branches, dtype), WINDOWED)
@@ -91,49 +85,23 @@ def _report(storage: Storage, prefix: int, branches: int, dtype: str, seed: int)
         caches.append(cache)
         errors.append(np.abs(logits - expected[branch]).max())
     floor = float(np.finfo(dtype).eps) * float(np.abs(expected).max())
-    slots, shared = np.array([_slots(cache) for cache in caches]), _shared(caches)
-    return StorageReport(storage, slots, shared, _nbytes(caches), float(max(errors)), floor)
+    slots = np.concatenate([cache.memory_slots() for cache in caches])
+    shared = np.concatenate([cache.shared_places() for cache in caches])
+    return StorageReport(
+        storage,
+        slots,
+        shared,
+        caches[0].block_size,
+        bytes_together(caches),
+        float(max(errors)),
+        floor,
+    )
 
 
-def _empty(storage: Storage, branches: int, dtype: str) -> KVCache:
-    """A cache of one row; the pool of "paged" has blocks for all branches."""
-    capacity = {"static": CAPACITY, "paged": branches * CAPACITY}.get(storage)
-    return new_cache(WINDOWED, 1, dtype, storage, capacity, BLOCK_SIZE)
-
-
-def _slots(cache: KVCache) -> IntArray:
-    """Which token's keys and values each place of a cache of one row holds; -1 for none."""
-    if isinstance(cache, RollingCache):
-        slots: IntArray = cache.slots[0]
-        return slots
-    places = cache.length
-    if isinstance(cache, StaticCache):
-        places = cache.capacity
-    if isinstance(cache, PagedCache):
-        places = cache.table.shape[1] * cache.pool.block_size
-    place = np.arange(places)
-    return np.where(place < cache.length, place, -1)
-
-
-def _shared(caches: list[KVCache]) -> BoolArray:
-    """(branches, places): whether another branch's table points to the same memory."""
-    rows = []
-    for cache in caches:
-        if isinstance(cache, PagedCache):
-            rows.append(np.repeat(cache.pool.counts[cache.table[0]] > 1, cache.pool.block_size))
-        else:
-            rows.append(np.zeros(len(_slots(cache)), np.bool_))
-    return np.array(rows)
-
-
-def _nbytes(caches: list[KVCache]) -> int:
-    total = sum(cache.nbytes for cache in caches)
-    paged = [cache for cache in caches if isinstance(cache, PagedCache)]
-    if paged:
-        pool = paged[0].pool
-        entries = np.concatenate([cache.table[0] for cache in paged])
-        total -= (len(entries) - len(np.unique(entries))) * (pool.nbytes // len(pool.counts))
-    return total
+def _empty(storage: str, branches: int, dtype: str) -> KVCache:
+    """A cache of one row, with room for all branches."""
+    capacity = CAPACITY if STORAGES[storage].reserves_memory else None
+    return new_cache(WINDOWED, 1, dtype, storage, capacity, BLOCK_SIZE, branches)
 
 
 def _texts(prefix: int, branches: int) -> IntArray:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from kvproof.experiments.model_shapes import ModelShape
-from kvproof.model.cache import KVCache, QuantizedCache, Storage, new_cache
+from kvproof.model.cache import new_cache
 from kvproof.model.cached_decoder import decode
 from kvproof.model.config import DecoderConfig
 from kvproof.model.decoder import forward
@@ -298,7 +298,7 @@ def measure_cached(
     steps: int,
     batch_size: int = 1,
     dtype: DTypeLike = "float32",
-    storage: Storage = "concat",
+    storage: str = "concat",
 ) -> Work:
     """The work with a cache of any storage, counted while ``decode`` runs.
 
@@ -321,7 +321,7 @@ def measure_cached(
     watched, tally = watch(params, config)
     for i in range(prefix, prefix + steps):
         cache = decode(watched, text[:, i : i + 1], cache, config)[1]
-    return tally.work(payload_bytes(cache))
+    return tally.work(cache.payload_bytes)
 
 
 def _model(
@@ -332,10 +332,3 @@ def _model(
             f"{n_total} tokens don't fit: the decoder has {config.max_positions} positions"
         )
     return init_params(config, 0, dtype), example_text(config, n_total, batch_size)
-
-
-def payload_bytes(cache: KVCache) -> int:
-    """Bytes of the keys and values that a cache holds, summed over its tensors."""
-    if isinstance(cache, QuantizedCache):
-        return cache.nbytes  # its keys_values are floats again
-    return sum(keys.nbytes + values.nbytes for keys, values in cache.keys_values())

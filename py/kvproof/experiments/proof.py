@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kvproof.experiments.receptive_field import another_token
-from kvproof.model.cache import KVCache, StaleCacheError, Storage, new_cache
+from kvproof.model.cache import STORAGES, KVCache, StaleCacheError, new_cache
 from kvproof.model.cached_decoder import decode
 from kvproof.model.config import REFERENCE, DecoderConfig
 from kvproof.model.decoder import forward
@@ -69,7 +69,7 @@ class Proof:
     """All claims on one decoder; printed, it is a table."""
 
     config: DecoderConfig
-    storage: Storage
+    storage: str
     seed: int
     claims: tuple[Claim, ...]
 
@@ -128,7 +128,7 @@ class Proof:
         return "\n".join(lines)
 
 
-def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "concat") -> Proof:
+def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: str = "concat") -> Proof:
     """Hold a cached decoder against a full recompute in every way that this package knows.
 
     24 tokens, float32 and float64: batches of 1 and 2 in chunks of 1, 2 and 5; a first prefill of
@@ -150,8 +150,8 @@ def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: Storage = "
         >>> proof.passed, proof.failures
         (True, ())
     """
-    if storage == "int8":
-        raise ValueError("int8 rounds keys and values on purpose: no bound of rounding fits it")
+    if storage in STORAGES and not STORAGES[storage].is_exact:
+        raise ValueError(f"{storage} rounds keys and values on purpose: no bound of rounding fits")
     if config.max_positions < N_TOKENS:
         raise ValueError(
             f"a proof takes {N_TOKENS} positions, the decoder has {config.max_positions}"
@@ -193,7 +193,7 @@ GROUPS = (
 class _Model:
     """A decoder with its parameters, and how to feed it."""
 
-    def __init__(self, config: DecoderConfig, storage: Storage, seed: int, dtype: str) -> None:
+    def __init__(self, config: DecoderConfig, storage: str, seed: int, dtype: str) -> None:
         self.config = config
         self.storage = storage
         self.seed = seed
@@ -346,11 +346,10 @@ def _changed_numbers(before: list[NDArray[Any]], after: list[NDArray[Any]]) -> f
 
 
 def _operations(model: _Model) -> Iterator[Claim]:
-    text, window = model.text(2), model.config.window
-    # What a ring has let go of can't come back: crop before it has wrapped.
-    n_fed = 10 if model.storage != "rolling" or window is None else min(10, window)
-    n_kept = max(n_fed - 3, n_fed // 2)
+    text, n_fed = model.text(2), 10
     _, cache = model.feed(text[:, :n_fed], [n_fed])
+    # What a ring has let go of can't come back.
+    n_kept = next(length for length in range(7, n_fed + 1) if cache.can_crop(length))
     logits, _ = decode(model.params, text[:, 10:15], cache.crop(n_kept), model.config)
     left = np.concatenate([text[:, :n_kept], text[:, 10:15]], axis=1)
     name = f"{n_fed} tokens cropped to {n_kept}, then 5 others"

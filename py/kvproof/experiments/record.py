@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.experiments.costs import Work, count_costs, payload_bytes, watch
+from kvproof.experiments.costs import Work, count_costs, watch
 from kvproof.model.cache import KVCache
 from kvproof.model.config import LAB, REFERENCE, DecoderConfig
 from kvproof.model.decoder import forward
@@ -128,7 +128,7 @@ def _read_in_four_ways(
         watched, tally = watch(params, config)
         outputs, caches[way] = in_chunks(watched, text, config, chunks)
         arrays[way] = np.asarray(outputs)
-        counts[way] = tally.work(payload_bytes(caches[way]))
+        counts[way] = tally.work(caches[way].payload_bytes)
     layers = caches["cached"].keys_values()
     arrays |= {
         "keys": np.stack([np.asarray(keys) for keys, _ in layers]),  # (L, B, H_kv, T, D)

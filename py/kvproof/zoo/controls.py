@@ -1,6 +1,6 @@
 """Right decoders that look wrong: what a checker must not report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kvproof.model import layers
-from kvproof.model.cache import KVCache, PagedCache, Storage, new_cache
+from kvproof.model.cache import STORAGES, KVCache, PagedCache, new_cache
 from kvproof.model.config import DecoderConfig
 from kvproof.model.masks import BoolArray, IntArray, visible_keys
 from kvproof.model.params import FloatArray
@@ -119,11 +119,6 @@ class OneMorePlace(RightDecoder):
     def empty(self, batch_size: int) -> KVCache:
         return new_cache(self.config, batch_size, self.params.dtype, "rolling", 2 * WINDOW)
 
-    @property
-    def capacity(self) -> int:
-        """Places of the ring."""
-        return 2 * WINDOW
-
 
 def _control(name: str, decoder: type[RightDecoder]) -> Control:
     return Control(name, " ".join((decoder.__doc__ or "").split()), decoder)
@@ -161,14 +156,18 @@ VARIANTS: dict[str, DecoderConfig] = {
 """Configurations of the core that differ in one thing or two."""
 
 
-def _storages(config: DecoderConfig) -> Sequence[Storage]:
-    all_kinds: Sequence[Storage] = ("concat", "static", "paged", "int8")
-    return all_kinds if config.window is None else (*all_kinds, "rolling")
+def _suits(storage: str, config: DecoderConfig) -> bool:
+    try:
+        new_cache(config, storage=storage)
+    except ValueError:
+        return False
+    return True
 
 
 RIGHT: dict[str, Callable[..., RightDecoder]] = {
     f"{name}-{storage}": partial(RightDecoder, config=config, storage=storage)
     for name, config in VARIANTS.items()
-    for storage in _storages(config)
+    for storage in STORAGES
+    if _suits(storage, config)
 }
 """Every storage under every variant: name -> ``make(seed=0)``."""

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kvproof.model.cache import ConcatCache, KVCache, PagedCache, StaticCache
+from kvproof.model.cache import ConcatCache, KVCache, PagedCache, Room, StaticCache
 from kvproof.model.cache.in_place import Lease
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
@@ -179,7 +179,7 @@ class AliasForkLength(RightDecoder):
     storage = "static"
 
     def empty(self, batch_size: int) -> KVCache:
-        return _ForgetsLength.empty(self.shape(batch_size), self.max_length)
+        return _ForgetsLength.empty(self.shape(batch_size), Room(self.max_length))
 
 
 class _SharedMemory(StaticCache):
@@ -207,7 +207,7 @@ class AliasForkShallow(RightDecoder):
     storage = "static"
 
     def empty(self, batch_size: int) -> KVCache:
-        return _SharedMemory.empty(self.shape(batch_size), self.max_length)
+        return _SharedMemory.empty(self.shape(batch_size), Room(self.max_length))
 
 
 ROLLED = (*APPENDED, "reorder", "fork")

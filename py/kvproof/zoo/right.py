@@ -18,12 +18,9 @@ from kvproof.model import layers
 from kvproof.model.cache import (
     CacheShape,
     KVCache,
-    RollingCache,
     StaleCacheError,
-    Storage,
     new_cache,
 )
-from kvproof.model.cache.in_place import InPlaceCache
 from kvproof.model.cached_decoder import decode
 from kvproof.model.config import DecoderConfig
 from kvproof.model.decoder import forward
@@ -76,7 +73,7 @@ class RightDecoder:
     """
 
     config: DecoderConfig = LEARNED
-    storage: Storage = "concat"
+    storage: str = "concat"
     changes_full: ClassVar[bool] = False
     """Whether the hooks go for ``full`` as well."""
     supports_padding: ClassVar[bool] = True
@@ -87,7 +84,7 @@ class RightDecoder:
         self,
         seed: int = 0,
         config: DecoderConfig | None = None,
-        storage: Storage | None = None,
+        storage: str | None = None,
         dtype: str = "float64",
         contrast: float = CONTRAST,
     ) -> None:
@@ -100,7 +97,9 @@ class RightDecoder:
         hooks = {name: getattr(self, name) for name in HOOKS if hasattr(self, name)}
         self._layers = SimpleNamespace(**{**vars(layers), **hooks})
         self.reset()
-        self.keeps_old = not isinstance(self.empty(1), InPlaceCache)
+        self._unused = self.empty(1)
+        """Says what the storage is like."""
+        self.keeps_old, self.quantized = self._unused.keeps_old, not self._unused.is_exact
 
     @property
     def max_length(self) -> int:
@@ -115,19 +114,12 @@ class RightDecoder:
     @property
     def block_size(self) -> int | None:
         """Tokens of a block of a paged cache."""
-        return BLOCK_SIZE if self.storage == "paged" else None
+        return self._unused.block_size
 
     @property
     def capacity(self) -> int | None:
         """Slots before the cache lets go of a token or refuses one."""
-        if self.storage == "rolling" and self.config.window is not None:
-            return self.config.window + self.config.n_sinks
-        return self.config.max_positions if self.storage == "static" else None
-
-    @property
-    def quantized(self) -> bool:
-        """Whether the cache rounds keys and values on purpose."""
-        return self.storage == "int8"
+        return self._unused.capacity
 
     def full(self, tokens: ArrayLike, lengths: ArrayLike | None = None) -> FloatArray:
         """Logits (B, T, V) of all tokens, without a cache."""
@@ -178,9 +170,8 @@ class RightDecoder:
     def empty(self, batch_size: int) -> KVCache:
         """A cache without tokens."""
         # A pool must also hold what forks and additional beams write.
-        capacity = 4 * self.config.max_positions if self.storage == "paged" else None
-        dtype = self.params.dtype
-        return new_cache(self.config, batch_size, dtype, self.storage, capacity, BLOCK_SIZE)
+        dtype, room = self.params.dtype, {"block_size": BLOCK_SIZE, "branches": 4}
+        return new_cache(self.config, batch_size, dtype, self.storage, **room)
 
     def length(self, cache: Any) -> int:
         """Slots that the cache has taken in, padding included."""
@@ -210,7 +201,7 @@ class RightDecoder:
         except StaleCacheError:
             raise
         except ValueError as error:
-            if isinstance(cache, RollingCache) and 0 <= length <= cache.length:
+            if 0 <= length <= cache.length and not cache.can_crop(length):
                 raise NotImplementedError(str(error)) from None
             raise
 

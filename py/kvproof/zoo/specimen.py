@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from kvproof.model.cache import Storage
 from kvproof.model.config import DecoderConfig
 from kvproof.zoo.right import RightDecoder
 
@@ -85,7 +84,7 @@ D = TypeVar("D", bound=type[RightDecoder])
 
 
 @lru_cache
-def right_of(config: DecoderConfig, storage: Storage) -> Callable[..., RightDecoder]:
+def right_of(config: DecoderConfig, storage: str) -> Callable[..., RightDecoder]:
     """``make`` of the right decoder; one function for all specimens of this configuration."""
     return partial(RightDecoder, config=config, storage=storage)
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from kvproof.model.cache import KVCache, RollingCache
-from kvproof.model.cache.rolling import Ring
 from kvproof.model.masks import BoolArray, IntArray, visible_keys
 from kvproof.zoo.right import LEARNED, WINDOW, RightDecoder
 from kvproof.zoo.specimen import broken
@@ -199,7 +198,7 @@ class RingOrderAssumed(RightDecoder):
     config = WINDOWED
 
     def empty(self, batch_size: int) -> KVCache:
-        return _SortedRing.empty(self.shape(batch_size), Ring(0, WINDOW, WINDOW))
+        return _SortedRing.empty(self.shape(batch_size))
 
 
 @broken(
@@ -228,8 +227,8 @@ class RingEarly(RightDecoder):
 
 
 class _NoQuestions(RollingCache):
-    def _check_reach(self, length: int) -> None:
-        pass
+    def _gone(self, length: int) -> BoolArray:
+        return np.zeros((self.shape.batch_size, length), np.bool_)
 
 
 @broken(
@@ -248,4 +247,4 @@ class RingCrop(RightDecoder):
     config = WINDOWED
 
     def empty(self, batch_size: int) -> KVCache:
-        return _NoQuestions.empty(self.shape(batch_size), Ring(0, WINDOW, WINDOW))
+        return _NoQuestions.empty(self.shape(batch_size))

@@ -1,20 +1,25 @@
 """Where keys and values are kept: one file a storage, one protocol for all."""
 
-from typing import Literal, get_args
-
 from numpy.typing import DTypeLike
 
-from kvproof.model.cache.base import CacheShape, KVCache, StaleCacheError
+from kvproof.model.cache.base import (
+    CacheShape,
+    KVCache,
+    Room,
+    StaleCacheError,
+    bytes_together,
+    check_positive,
+)
 from kvproof.model.cache.concat import ConcatCache
 from kvproof.model.cache.paged import BlockPool, PagedCache
 from kvproof.model.cache.quantized import QuantizedCache
-from kvproof.model.cache.rolling import Ring, RollingCache
+from kvproof.model.cache.rolling import RollingCache
 from kvproof.model.cache.static import StaticCache
 from kvproof.model.config import DecoderConfig
-from kvproof.model.masks import check_integer
 from kvproof.model.params import float_dtype
 
 __all__ = [
+    "STORAGES",
     "BlockPool",
     "CacheShape",
     "ConcatCache",
@@ -22,22 +27,31 @@ __all__ = [
     "PagedCache",
     "QuantizedCache",
     "RollingCache",
+    "Room",
     "StaleCacheError",
     "StaticCache",
-    "Storage",
+    "bytes_together",
     "new_cache",
 ]
 
-Storage = Literal["concat", "static", "rolling", "paged", "int8"]
+STORAGES: dict[str, type[KVCache]] = {
+    "concat": ConcatCache,
+    "static": StaticCache,
+    "rolling": RollingCache,
+    "paged": PagedCache,
+    "int8": QuantizedCache,
+}
+"""Name -> storage: the one place that lists them."""
 
 
 def new_cache(
     config: DecoderConfig,
     batch_size: int = 1,
     dtype: DTypeLike = "float32",
-    storage: Storage = "concat",
+    storage: str = "concat",
     capacity: int | None = None,
     block_size: int = 16,
+    branches: int = 1,
 ) -> KVCache:
     """An empty cache for ``batch_size`` rows of a decoder.
 
@@ -53,6 +67,8 @@ def new_cache(
             ``config.window + config.n_sinks`` for "rolling", where more allows to crop further
             back.  "concat" and "int8" have none.
         block_size: tokens in a block of "paged".
+        branches: continuations with tokens of their own, by forks, that the pool of "paged" has
+            room for; other storages give each fork memory of its own.
 
     Raises:
         ValueError: a size is less than 1, ``dtype`` isn't float32 or float64, an unknown storage,
@@ -64,42 +80,12 @@ def new_cache(
         >>> cache.length, cache.nbytes
         (0, 65536)
     """
-    batch_size = _check_positive("batch_size", batch_size)
-    block_size = _check_positive("block_size", block_size)
+    if storage not in STORAGES:
+        raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
+    batch_size = check_positive("batch_size", batch_size)
     shape = CacheShape(config, batch_size, float_dtype(dtype))
-    if storage not in get_args(Storage):
-        raise ValueError(f"storage must be one of {', '.join(get_args(Storage))}, got {storage!r}")
-    if storage == "rolling":
-        return RollingCache.empty(shape, _ring(config, capacity))
-    if storage in ("static", "paged"):
-        tokens = config.max_positions if capacity is None else capacity
-        tokens = _check_positive("capacity", tokens)
-        if storage == "static":
-            return StaticCache.empty(shape, tokens)
-        return BlockPool(shape, batch_size * -(-tokens // block_size), block_size).cache(batch_size)
-    if capacity is not None:
-        raise ValueError(f"a cache of storage {storage!r} has no capacity, got {capacity}")
-    return QuantizedCache.empty(shape) if storage == "int8" else ConcatCache.empty(shape)
-
-
-def _ring(config: DecoderConfig, capacity: int | None) -> Ring:
-    if config.window is None:
-        raise ValueError(
-            "a rolling cache keeps the last `window` tokens, and the decoder has no window; "
-            "take another storage, or a DecoderConfig with a window"
-        )
-    needed = config.window + config.n_sinks
-    places = needed if capacity is None else check_integer("capacity", capacity)
-    if places < needed:
-        raise ValueError(
-            f"capacity {places} is too small for a window of {config.window} and {config.n_sinks} "
-            f"sinks: {needed} tokens"
-        )
-    return Ring(config.n_sinks, config.window, places)
-
-
-def _check_positive(name: str, value: int) -> int:
-    value = check_integer(name, value)
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return value
+    block_size, branches = (
+        check_positive("block_size", block_size),
+        check_positive("branches", branches),
+    )
+    return STORAGES[storage].empty(shape, Room(capacity, block_size, branches))

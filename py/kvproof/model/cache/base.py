@@ -6,15 +6,15 @@ refuses any use.  ``fork`` first, if two continuations shall start from one pref
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from kvproof.model.config import DecoderConfig
-from kvproof.model.masks import IntArray, check_integer
+from kvproof.model.masks import BoolArray, IntArray, check_integer
 from kvproof.model.params import FloatArray
 
 
@@ -41,6 +41,18 @@ class CacheShape:
         return self.batch_size, self.config.n_kv_heads, self.config.head_dim
 
 
+@dataclass(frozen=True)
+class Room:
+    """How much memory a cache gets from the start; see ``new_cache``."""
+
+    capacity: int | None = None
+    block_size: int = 16
+    branches: int = 1
+
+
+DEFAULT_ROOM = Room()
+
+
 class KVCache(ABC):
     """A handle on the keys and values of all layers.
 
@@ -57,16 +69,35 @@ class KVCache(ABC):
         (4, 3, (2, 4, 3, 16))
     """
 
+    is_exact: ClassVar[bool] = True
+    """Keys and values are read as they were written."""
+    keeps_old: ClassVar[bool] = True
+    """A handle stays valid when a call, ``crop`` or ``reorder`` has been given it."""
+
     shape: CacheShape
     length: int
     """Tokens that the cache has taken in, P; a rolling cache may have let go of some."""
     padding: IntArray
     """(B,): how many slots at the beginning of each row are padding."""
+    reserves_memory: ClassVar[bool] = False
+    """There is memory for a number of tokens from the start, and no more."""
+    block_size: int | None = None
+    """Tokens in a block, where memory comes in blocks."""
 
     def __init__(self, shape: CacheShape, length: int = 0, padding: IntArray | None = None) -> None:
         self.shape = shape
         self.length = length
         self.padding = np.zeros(shape.batch_size, np.int64) if padding is None else padding
+
+    @classmethod
+    @abstractmethod
+    def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:
+        """A cache of length 0; for the arguments and the errors see ``new_cache``."""
+
+    @property
+    def capacity(self) -> int | None:
+        """Tokens of a row before the cache refuses one, or lets go of one; None: no limit."""
+        return None
 
     def key_slots(self, n_new: int) -> IntArray:
         """The slot of each key that ``append`` returns in a call of ``n_new``: int (1 or B, S).
@@ -75,10 +106,29 @@ class KVCache(ABC):
         """
         return np.arange(self.length + n_new)[None]
 
-    @property
+    def memory_slots(self) -> IntArray:
+        """The slot whose token each place in memory holds, int (B, places); -1 for none."""
+        place = np.arange(self.length if self.capacity is None else self.capacity)
+        slots = np.where(place < self.length, place, -1)
+        return np.broadcast_to(slots, (self.shape.batch_size, len(place)))
+
+    def shared_places(self) -> BoolArray:
+        """Which of these places another row or another cache points to as well, (B, places)."""
+        return np.zeros(self.memory_slots().shape, np.bool_)
+
     @abstractmethod
+    def memory(self) -> dict[Hashable, int]:
+        """Bytes of each piece of memory, by an identity that caches share as they do the piece."""
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the keys and values, and what describes them, take in memory."""
+        return sum(self.memory().values())
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the keys and values of the tokens that it holds, without room for others."""
+        return sum(keys.nbytes + values.nbytes for keys, values in self.keys_values())
 
     @abstractmethod
     def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:
@@ -136,6 +186,10 @@ class KVCache(ABC):
     @abstractmethod
     def advance(self, n_new: int) -> None:
         """Count ``n_new`` more tokens, after every layer has appended them."""
+
+    def can_crop(self, length: int) -> bool:
+        """Whether all that the next token sees after ``crop(length)`` is still there."""
+        return 0 <= length <= self.length
 
     @abstractmethod
     def crop(self, length: int) -> Self:
@@ -212,3 +266,33 @@ def _difference(made_for: DecoderConfig, config: DecoderConfig) -> str:
         f"the cache was made for a decoder with {theirs}; this one has {ours}; "
         "make it with new_cache(config, batch_size, params.dtype)"
     )
+
+
+def bytes_together(caches: Iterable[KVCache]) -> int:
+    """Memory of several caches, what they share counted once."""
+    pieces: dict[Hashable, int] = {}
+    for cache in caches:
+        pieces |= cache.memory()
+    return sum(pieces.values())
+
+
+def check_positive(name: str, value: int) -> int:
+    """``value`` as Python's own integer.
+
+    Raises:
+        ValueError: it isn't an integer of at least 1; the message begins with ``name``.
+    """
+    value = check_integer(name, value)
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return value
+
+
+def reserved(shape: CacheShape, room: Room) -> int:
+    """Tokens of a row that there shall be memory for.
+
+    Raises:
+        ValueError: less than one.
+    """
+    capacity = shape.config.max_positions if room.capacity is None else room.capacity
+    return check_positive("capacity", capacity)

@@ -1,12 +1,12 @@
 """The plainest storage: concatenate the new keys and values after the old ones."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
-from kvproof.model.cache.base import CacheShape, KVCache
+from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, KVCache, Room
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 
@@ -31,8 +31,9 @@ class ConcatCache(KVCache):
         self.values = values
 
     @classmethod
-    def empty(cls, shape: CacheShape) -> Self:
-        """A cache of length 0 (see ``new_cache``)."""
+    def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:  # noqa: D102
+        if room.capacity is not None:
+            raise ValueError(f"this storage has no capacity, got {room.capacity}")
         batch_size, n_heads, head_dim = shape.row
         nothing = np.zeros((batch_size, n_heads, 0, head_dim), shape.dtype)
         return cls(shape, [nothing] * shape.n_layers, [nothing] * shape.n_layers)
@@ -72,7 +73,6 @@ class ConcatCache(KVCache):
     def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:  # noqa: D102
         return list(zip(self.keys, self.values, strict=True))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all keys and values: ``2 * B * T * n_layers * H_kv * D * itemsize``."""
-        return sum(array.nbytes for array in (*self.keys, *self.values))
+    def memory(self) -> dict[Hashable, int]:
+        """All keys and values: ``2 * B * T * n_layers * H_kv * D * itemsize`` bytes."""
+        return {id(array): array.nbytes for array in (*self.keys, *self.values)}

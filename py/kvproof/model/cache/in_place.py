@@ -25,6 +25,8 @@ class InPlaceCache(KVCache):
     take over at once, ``fork`` gets memory and a lease of its own.
     """
 
+    keeps_old = False
+
     def __init__(
         self,
         shape: CacheShape,

@@ -1,15 +1,15 @@
 """Memory in blocks from a pool: rows and caches with the same beginning share its blocks."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
-from kvproof.model.cache.base import CacheShape
+from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room, reserved
 from kvproof.model.cache.in_place import InPlaceCache, Lease
-from kvproof.model.masks import IntArray
+from kvproof.model.masks import BoolArray, IntArray
 from kvproof.model.params import FloatArray
 
 
@@ -102,6 +102,15 @@ class PagedCache(InPlaceCache):
         pool.hold(table)
         self._drop_blocks = weakref.finalize(self, pool.drop, table)  # whenever, but once
 
+    reserves_memory = True
+
+    @classmethod
+    def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:
+        """A cache of length 0 with a pool of its own (see ``new_cache``)."""
+        n_blocks = room.branches * shape.batch_size * -(-reserved(shape, room) // room.block_size)
+        pool = BlockPool(shape, n_blocks, room.block_size)
+        return cls(shape, pool, np.zeros((shape.batch_size, 0), np.int64))
+
     def begin(self, n_new: int, padding: IntArray | None = None) -> Self:  # noqa: D102
         self._check_live()
         pool, (batch_size, n_held) = self.pool, self.table.shape
@@ -177,10 +186,26 @@ class PagedCache(InPlaceCache):
         return [(self._gather(k, self.length), self._gather(v, self.length)) for k, v in pairs]
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the table and of its blocks, a shared one counted once."""
+    def block_size(self) -> int:  # type: ignore[override]
+        """Tokens in a block."""
+        return self.pool.block_size
+
+    def memory_slots(self) -> IntArray:
+        """As for any cache; the last block may be in part empty."""
+        place = np.arange(self.table.shape[1] * self.block_size)
+        slots = np.where(place < self.length, place, -1)
+        return np.broadcast_to(slots, (self.shape.batch_size, len(place)))
+
+    def shared_places(self) -> BoolArray:
+        """Places of blocks that more than one entry of a table points to."""
+        return np.repeat(self.pool.counts[self.table] > 1, self.block_size, axis=1)
+
+    def memory(self) -> dict[Hashable, int]:
+        """The table and its blocks; caches share blocks."""
         block_bytes = self.pool.nbytes // len(self.pool.counts)
-        return self.table.nbytes + len(np.unique(self.table)) * block_bytes
+        blocks = np.unique(self.table).tolist()
+        pieces: dict[Hashable, int] = {(id(self.pool), block): block_bytes for block in blocks}
+        return {id(self.table): self.table.nbytes, **pieces}
 
     def _handle(self, table: IntArray, length: int, padding: IntArray) -> Self:
         return type(self)(self.shape, self.pool, table, length, padding, self._lease)

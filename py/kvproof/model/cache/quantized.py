@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof.model.cache.base import CacheShape
+from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room
 from kvproof.model.cache.concat import ConcatCache
 from kvproof.model.params import FloatArray
 
@@ -21,12 +21,13 @@ class QuantizedCache(ConcatCache):
     neither does the way that a text is cut.
     """
 
+    is_exact = False
+
     @classmethod
-    def empty(cls, shape: CacheShape) -> Self:
-        """A cache of length 0 (see ``new_cache``)."""
-        batch_size, n_heads, head_dim = shape.row
-        nothing = quantize(np.zeros((batch_size, n_heads, 0, head_dim), shape.dtype))
-        return cls(shape, [nothing] * shape.n_layers, [nothing] * shape.n_layers)
+    def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:  # noqa: D102
+        floats = ConcatCache.empty(shape, room)
+        keys, values = ([quantize(x) for x in side] for side in (floats.keys, floats.values))
+        return cls(shape, keys, values)
 
     def _append(
         self, layer: int, keys: FloatArray, values: FloatArray
@@ -38,9 +39,9 @@ class QuantizedCache(ConcatCache):
         return [(dequantize(keys), dequantize(values)) for keys, values in super().keys_values()]
 
     @property
-    def nbytes(self) -> int:
+    def payload_bytes(self) -> int:
         """Bytes of levels and scales: ``2 * B * T * n_layers * H_kv * (D + itemsize)``."""
-        return super().nbytes
+        return self.nbytes  # what keys_values gives are floats again
 
 
 def quantize(x: FloatArray) -> QuantizedArray:

@@ -1,14 +1,15 @@
 """Memory for a window only: a ring that the newest tokens overwrite, and places for the sinks."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from kvproof.model.cache.base import CacheShape
+from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room
 from kvproof.model.cache.in_place import InPlaceCache, Lease
-from kvproof.model.masks import IntArray
+from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import BoolArray, IntArray, check_integer
 from kvproof.model.params import FloatArray
 
 
@@ -23,6 +24,27 @@ class Ring:
     n_sinks: int
     window: int
     n_places: int
+
+    @classmethod
+    def of(cls, config: DecoderConfig, capacity: int | None) -> Self:
+        """The ring of a decoder with a window.
+
+        Raises:
+            ValueError: it has none, or ``capacity`` is less than window and sinks.
+        """
+        if config.window is None:
+            raise ValueError(
+                "a rolling cache keeps the last `window` tokens, and the decoder has no window; "
+                "take another storage, or a DecoderConfig with a window"
+            )
+        needed = config.window + config.n_sinks
+        places = needed if capacity is None else check_integer("capacity", capacity)
+        if places < needed:
+            raise ValueError(
+                f"capacity {places} is too small for a window of {config.window} and "
+                f"{config.n_sinks} sinks: {needed} tokens"
+            )
+        return cls(config.n_sinks, config.window, places)
 
     @property
     def n_turning(self) -> int:
@@ -62,8 +84,9 @@ class RollingCache(InPlaceCache):
         self._new: dict[int, tuple[FloatArray, FloatArray]] = {}
 
     @classmethod
-    def empty(cls, shape: CacheShape, ring: Ring) -> Self:
+    def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:
         """A cache of length 0 (see ``new_cache``)."""
+        ring = Ring.of(shape.config, room.capacity)
         batch_size, n_heads, head_dim = shape.row
 
         def arrays() -> list[FloatArray]:
@@ -71,6 +94,14 @@ class RollingCache(InPlaceCache):
             return [np.zeros(size, shape.dtype) for _ in range(shape.n_layers)]
 
         return cls(shape, ring, arrays(), arrays(), np.full((batch_size, ring.n_places), -1))
+
+    @property
+    def capacity(self) -> int:
+        """Places of a row."""
+        return self.ring.n_places
+
+    def memory_slots(self) -> IntArray:  # noqa: D102
+        return self.slots
 
     def key_slots(self, n_new: int) -> IntArray:
         """The slots of the held keys, (B, places), then those of the new ones: (B, places + C)."""
@@ -117,21 +148,26 @@ class RollingCache(InPlaceCache):
             StaleCacheError: the handle is stale.
         """
         length = self._check_crop(length)
-        self._check_reach(length)
+        for row, slot in np.argwhere(self._gone(length))[:1]:
+            raise ValueError(
+                f"can't crop {self.length} tokens to {length}: the next one would read slot "
+                f"{slot} of row {row}, which has been overwritten; a capacity of more than "
+                f"{self.ring.n_places} allows for longer steps back"
+            )
         slots = np.where(self.slots < length, self.slots, -1)
         return self._handle(slots, length, np.minimum(self.padding, length))._take_over()
 
-    def _check_reach(self, length: int) -> None:
-        token = length - np.arange(1, self.ring.window) - self.padding[:, None]  # (B, window - 1)
+    def can_crop(self, length: int) -> bool:  # noqa: D102
+        return super().can_crop(length) and not self._gone(length).any()
+
+    def _gone(self, length: int) -> BoolArray:
+        """Which slots the next token after a crop would see, and are overwritten, (B, length)."""
+        slot = np.arange(length)
+        token = slot - self.padding[:, None]  # (B, length)
+        seen = (token >= 0) & (slot > length - self.ring.window)
         place = self.ring.place(np.maximum(token, 0))
-        slot = token + self.padding[:, None]
-        gone = (token >= 0) & (np.take_along_axis(self.slots, place, axis=1) != slot)
-        for row, step in np.argwhere(gone)[:1]:
-            raise ValueError(
-                f"can't crop {self.length} tokens to {length}: the next one would read slot "
-                f"{slot[row, step]} of row {row}, which has been overwritten; a capacity of more "
-                f"than {self.ring.n_places} allows for longer steps back"
-            )
+        gone: BoolArray = seen & (np.take_along_axis(self.slots, place, axis=1) != slot)
+        return gone
 
     def reorder(self, rows: Sequence[int]) -> Self:  # noqa: D102
         index = self._check_rows(rows)
@@ -146,10 +182,9 @@ class RollingCache(InPlaceCache):
         self._check_live()
         return list(zip(self.keys, self.values, strict=True))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all places and of their slot numbers, whatever the length."""
-        return self.slots.nbytes + sum(array.nbytes for array in (*self.keys, *self.values))
+    def memory(self) -> dict[Hashable, int]:
+        """All places and their slot numbers, whatever the length."""
+        return {id(array): array.nbytes for array in (self.slots, *self.keys, *self.values)}
 
     def _copy(self, index: IntArray, lease: Lease) -> Self:
         shape = replace(self.shape, batch_size=len(index))
