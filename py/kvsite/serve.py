@@ -121,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
                 "ETag": etag,
                 "Accept-Ranges": "bytes",
             }
+            if file.suffix == ".whl":  # pages of other hosts install them with micropip
+                headers["Access-Control-Allow-Origin"] = "*"
             if etag in self.headers.get("If-None-Match", ""):
                 return self._send(HTTPStatus.NOT_MODIFIED, headers)
             part = self._requested_part(stat.st_size, etag)

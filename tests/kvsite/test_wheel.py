@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 import kvproof
-from kvsite.environment import node_tool
 from kvsite.paths import PY, ROOT, RUNTIME
 from kvsite.serve import start_server
-from kvsite.wheel import SOURCES, build_wheel
+from kvsite.wheel import SOURCES
 
 DECODER = """
 import kvproof
@@ -57,6 +56,13 @@ def run(
     return ran
 
 
+@pytest.fixture(scope="module")
+def wheel(built_site: Path) -> Path:
+    """What the site offers for download."""
+    [wheel] = (built_site / "downloads").glob("*.whl")
+    return wheel
+
+
 def built(folder: Path, mtime: int, mode: int, **more: str) -> dict[str, bytes]:
     """What ``python -m build`` makes of a copy of the sources with such dates and permissions."""
     for source in SOURCES:
@@ -75,22 +81,23 @@ def built(folder: Path, mtime: int, mode: int, **more: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir()}
 
 
-def test_two_builds_in_two_folders_at_two_times_give_the_same_bytes(tmp_path: Path) -> None:
+def test_two_builds_in_two_folders_at_two_times_give_the_same_bytes(
+    wheel: Path, tmp_path: Path
+) -> None:
     first = built(tmp_path / "a", 1_000_000_000, 0o644)
     second = built(tmp_path / "elsewhere" / "b", 1_700_000_000, 0o600)
     assert {Path(name).suffix for name in first} == {".whl", ".gz"}
     assert first == second
-    offered = build_wheel()
-    assert first[offered.name] == offered.read_bytes()
+    assert first[wheel.name] == wheel.read_bytes(), "the site offers another one"
     dated = built(tmp_path / "c", 1_000_000_000, 0o644, SOURCE_DATE_EPOCH="1700000000")
     assert all(dated[name] != first[name] for name in first)  # a date would have been seen
 
 
-def test_the_wheel_holds_the_whole_package_and_needs_numpy_only() -> None:
-    with zipfile.ZipFile(build_wheel()) as wheel:
-        inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
+def test_the_wheel_holds_the_whole_package_and_needs_numpy_only(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
         metadata = BytesParser().parsebytes(
-            wheel.read(f"kvproof-{kvproof.__version__}.dist-info/METADATA")
+            archive.read(f"kvproof-{kvproof.__version__}.dist-info/METADATA")
         )
     files = (path for path in (PY / "kvproof").rglob("*") if path.is_file())
     wanted = {path.relative_to(PY).as_posix() for path in files if "__pycache__" not in path.parts}
@@ -101,7 +108,7 @@ def test_the_wheel_holds_the_whole_package_and_needs_numpy_only() -> None:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Programs of a new environment with the wheel; of all else it has only NumPy, linked."""
     place = tmp_path_factory.mktemp("environment")
     uv = (sys.executable, "-m", "uv", "--offline", "--no-config")
@@ -116,7 +123,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (packages / name).symlink_to(there)
     bin_folder = place / "venv" / ("Scripts" if os.name == "nt" else "bin")
     python = bin_folder / "python"
-    run(*uv, "pip", "install", "--no-index", "--python", python, build_wheel(), cwd=place)
+    run(*uv, "pip", "install", "--no-index", "--python", python, wheel, cwd=place)
     return bin_folder
 
 
@@ -150,10 +157,12 @@ def test_mypy_sees_the_types_of_the_installed_package(installed: Path, tmp_path:
 
 
 @pytest.mark.parametrize(("mask", "found"), [("top_left_mask", True), ("offset_mask", False)])
-def test_micropip_installs_it_by_its_address_in_any_pyodide(mask: str, found: bool) -> None:
-    wheel, node = build_wheel(), (node_tool("node"), Path(__file__).with_name("install_wheel.mjs"))
+def test_micropip_installs_it_by_its_address_in_any_pyodide(
+    mask: str, found: bool, wheel: Path, node: str
+) -> None:
+    script = Path(__file__).with_name("install_wheel.mjs")
     with start_server(wheel.parent) as server:
         address = server.url + wheel.name
-        ran = run(*node, RUNTIME, address, DECODER.format(mask=mask), cwd=ROOT)
+        ran = run(node, script, RUNTIME, address, DECODER.format(mask=mask), cwd=ROOT)
     assert f"{kvproof.__version__} /lib/python" in ran.stdout
     assert ("MASK-TOPLEFT" in ran.stdout) == found
