@@ -129,9 +129,33 @@ class NotImplementedCrop(Plain):
         raise NotImplementedError
 
 
-class CropsBeyond(Plain):
+class CropsAtMost(Plain):
+    """A crop beyond the end changes nothing, as transformers has it."""
+
     def crop(self, cache: Any, length: int) -> Any:
         return cache.crop(min(length, cache.length))
+
+
+class CropsBeyond(Plain):
+    """It believes that there are tokens that were never fed."""
+
+    def step(self, tokens: Any, cache: Any) -> Any:
+        kept, counted = (None, 0) if cache is None else cache
+        logits, kept = super().step(tokens, kept)
+        return logits, (kept, counted + tokens.shape[1])
+
+    def crop(self, cache: Any, length: int) -> Any:
+        return cache[0].crop(min(length, cache[0].length)), length
+
+    def length(self, cache: Any) -> int:
+        return int(cache[1])
+
+
+class NeverEmpties(CropsAtMost):
+    def crop(self, cache: Any, length: int) -> Any:
+        if length == 0:
+            raise ValueError("length must be positive")
+        return super().crop(cache, length)
 
 
 class Miscounts(Plain):
@@ -150,14 +174,14 @@ class InFloat32(Plain):
 
 
 class Faint(InFloat32):
-    """float32 weights so small that positions act far below the noise."""
+    """float32 weights so small that positions hardly act beyond the noise."""
 
     def full(self, tokens: Any) -> Any:
-        return np.float32(1.0) + super().full(tokens) * np.float32(1e-6)
+        return np.float32(1.0) + super().full(tokens) * np.float32(1e-3)
 
     def step(self, tokens: Any, cache: Any) -> Any:
         logits, cache = super().step(tokens, cache)
-        return np.float32(1.0) + logits * np.float32(1e-6), cache
+        return np.float32(1.0) + logits * np.float32(1e-3), cache
 
 
 class ForgetsAfterReorder(Plain):

@@ -42,7 +42,7 @@ ODD: dict[str, tuple[type, str]] = {
     "sees the future": (decoders.SeesTheFuture, r"full isn't causal"),
     "depends on length": (decoders.DependsOnLength, r"full isn't prefix-stable"),
     "mixes rows": (decoders.MixesRows, r"other logits than the row alone"),
-    "crops beyond": (decoders.CropsBeyond, r"crop\(cache, 5\) .* does not raise"),
+    "crops beyond": (decoders.CropsBeyond, r"crop\(cache, 5\) .* must raise or change nothing"),
     "miscounts": (decoders.Miscounts, r"length\(\) says \d+, and \d+ were fed"),
 }
 
@@ -99,8 +99,8 @@ def test_the_dtype_decides_what_is_allowed() -> None:
     assert (double.dtype, single.dtype) == ("float64", "float32")
     assert double.ok
     assert single.ok
-    assert double.tolerance < 1e-13
-    assert 1e-7 < single.tolerance < 1e-4
+    assert double.tolerance < 1e-8
+    assert 1e-7 < single.tolerance < 1e-3
 
 
 def test_a_model_in_which_positions_cannot_be_seen_is_told_so() -> None:

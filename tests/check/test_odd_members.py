@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.decoders import Plain
+from tests.check.decoders import CropsAtMost, CropsBeyond, NeverEmpties, Plain
 
 from kvproof.checking import checker
 
@@ -67,14 +67,18 @@ def test_a_decoder_of_very_short_texts_is_told_that_it_shows_nothing() -> None:
 
 
 def test_a_crop_that_goes_beyond_the_end_has_a_snippet() -> None:
-    class CropsBeyond(Plain):
-        def crop(self, cache: Any, length: int) -> Any:
-            return cache.crop(min(length, cache.length))
-
     [finding] = checker.check(CropsBeyond()).findings
+    assert finding.kind == "ROLLBACK"
     printed: list[Any] = []
     exec(finding.snippet, {"decoder": CropsBeyond(), "print": printed.append})
-    assert printed[0].length == 3
+    assert printed == [6]  # 4 were fed
+
+
+def test_a_crop_to_at_most_or_one_that_never_empties_is_no_mistake() -> None:
+    assert checker.check(CropsAtMost()).ok
+    report = checker.check(NeverEmpties())
+    assert report.ok
+    assert any("length must be positive" in line for line in report.not_checked)
 
 
 def test_a_wrong_count_has_a_snippet() -> None:

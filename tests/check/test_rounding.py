@@ -5,40 +5,124 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import Plain
+from tests.check.test_tolerance import scale
 
 from kvproof import check
 from kvproof.adapters import functions
+from kvproof.checking import Report
+from kvproof.checking.rounding import EPS, Rounding
+from kvproof.zoo import SPECIMENS
 from kvproof.zoo.right import ALIBI, LEARNED, ROPE, RightDecoder
+
+
+def is_condemned(report: Report) -> bool:
+    """Something is wrong beyond doubt; float64 has none."""
+    doubts = [finding.evidence[-1].endswith("see float64") for finding in report.findings]
+    assert report.dtype != "float64" or not any(doubts)
+    assert all(finding.confidence <= 0.5 for finding in report.findings) or not all(doubts)
+    return not all(doubts)
 
 
 @pytest.mark.parametrize("config", [LEARNED, ROPE, ALIBI], ids=lambda config: config.positions)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("contrast", [10, 40])
+@pytest.mark.parametrize("contrast", [3, 10, 40])
 def test_sharp_attention_is_no_mistake(config: Any, dtype: str, contrast: float) -> None:
     for seed in range(4):
         report = check(RightDecoder(seed, config, "concat", dtype, contrast), seed)
-        assert report.ok, str(report)
+        assert not is_condemned(report), str(report)
+
+
+@pytest.mark.parametrize("contrast", [3, 40])
+def test_a_mistake_is_found_beyond_doubt_however_sharp_the_attention(contrast: float) -> None:
+    specimen = SPECIMENS["mask-topleft-chunks"]
+    for dtype in ("float32", "float64"):
+        report = check(specimen.make(0, dtype=dtype, contrast=contrast))
+        assert report.findings[0].kind == "MASK-TOPLEFT"
+        assert is_condemned(report)
+
+
+def test_the_rule_leaves_no_doubt_to_float64_and_nothing_else_to_16_bits() -> None:
+    """And the tolerance is never below what is allowed, whatever was measured."""
+    for dtype, eps in EPS.items():
+        rounding = Rounding(dtype, scale=2.0)
+        assert 2 * eps < rounding.allowed <= rounding.doubtful
+        assert rounding.tolerance(0.0) == rounding.allowed
+        assert rounding.tolerance(rounding.allowed) == 10 * rounding.allowed
+        assert rounding.doubt(float("inf")) == ""
+    assert Rounding("float64", 2.0).doubtful == Rounding("float64", 2.0).allowed
+    assert Rounding("float16", 2.0).doubt(2.0)
+    with pytest.raises(KeyError):
+        _ = Rounding("int8", 1.0).allowed
 
 
 class Off(Plain):
     """Off by a little in every chunk of two."""
 
     by = 0.0
+    dtype = "float64"
+
+    def full(self, tokens: Any) -> Any:
+        return super().full(tokens).astype(self.dtype)
 
     def step(self, tokens: Any, cache: Any) -> Any:
         logits, longer = super().step(tokens, cache)
-        return logits + self.by * (tokens.shape[1] == 2), longer
+        return (logits + self.by * (tokens.shape[1] == 2)).astype(self.dtype), longer
 
 
-def test_errors_just_above_the_noise_are_noted_and_larger_ones_condemned() -> None:
+@pytest.mark.parametrize(
+    ("dtype", "share", "verdict"),
+    [
+        ("float64", 1e-10, "right"),
+        ("float64", 1e-8, "wrong"),
+        ("float32", 1e-5, "right"),
+        ("float32", 1e-3, "doubt"),
+        ("float32", 0.1, "wrong"),
+    ],
+)
+def test_what_an_error_comes_to(dtype: str, share: float, verdict: str) -> None:
+    """By its share of the largest logit."""
     decoder = Off()
-    decoder.by = 3 * check(decoder).tolerance
+    decoder.dtype, decoder.by = dtype, share * scale()
     report = check(decoder)
-    assert report.ok
-    assert any("were taken for rounding" in note for note in report.notes)
-    assert report.tolerance == pytest.approx(2 * decoder.by, rel=0.1)
-    decoder.by = 1e-6
-    assert not check(decoder).ok
+    assert report.tolerance >= report.noise
+    assert report.ok == (verdict == "right")
+    assert is_condemned(report) == (verdict == "wrong")
+
+
+def test_a_full_that_differs_a_little_from_itself_leaves_a_doubt_too() -> None:
+    class Wobbles(Off):
+        dtype = "float32"
+
+        def full(self, tokens: Any) -> Any:
+            return super().full(tokens) * np.float32(1 + 1e-3 * (tokens.shape[1] > 6))
+
+    report = check(Wobbles())
+    assert report.findings[0].kind == "ROPE-LEN"
+    assert not is_condemned(report)
+    assert report.tolerance > report.noise
+    Wobbles.dtype = "float64"
+    assert is_condemned(check(Wobbles()))
+
+
+def test_logits_that_are_constant_but_for_rounding_get_no_name() -> None:
+    class Constant(Plain):
+        """As of weights that were never set."""
+
+        by = 6.7e-7
+
+        def full(self, tokens: Any) -> Any:
+            return (1 + self.by * super().full(tokens)).astype(np.float32)
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, longer = super().step(tokens, cache)
+            return (1 - self.by * logits).astype(np.float32), longer
+
+    report = check(Constant())
+    assert report.findings == ()
+    assert not report.ok
+    assert "no mistake shows in them" in report.notes[0]
+    Constant.by = 0.1
+    assert check(Constant()).findings
 
 
 @pytest.mark.parametrize("n_seen", [1, 2])
@@ -89,22 +173,3 @@ def test_a_mask_of_full_that_hides_the_past_is_still_found() -> None:
 
 def at_all(tokens: Any) -> range:
     return range(tokens.shape[1])
-
-
-def test_an_error_near_the_noise_of_float32_is_named_with_doubt() -> None:
-    class Single(Off):
-        def full(self, tokens: Any) -> Any:
-            return super().full(tokens).astype(np.float32)
-
-        def step(self, tokens: Any, cache: Any) -> Any:
-            logits, longer = super().step(tokens, cache)
-            return logits.astype(np.float32), longer
-
-    decoder = Single()
-    decoder.by = 40 * check(decoder).tolerance
-    [finding] = check(decoder).findings
-    assert finding.confidence <= 0.5
-    assert "40 times what is allowed" in finding.evidence[-1]
-    decoder.by = 0.5
-    [finding] = check(decoder).findings
-    assert "times what is allowed" not in "".join(finding.evidence)

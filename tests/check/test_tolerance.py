@@ -9,6 +9,7 @@ from tests.check.decoders import CONFIG, Plain
 from kvproof import decode, forward, init_params, new_cache, top_left_mask
 from kvproof.adapters import functions
 from kvproof.checking import Report, check
+from kvproof.checking.reference import _stored_precision
 
 # --- Decoders -----------------------------------------------------------------------------------
 
@@ -115,14 +116,6 @@ def with_members(decoder: Any, **members: Any) -> Any:
 # --- Noise hides nothing ------------------------------------------------------------------------
 
 
-def test_noise_that_would_hide_everything_is_a_finding() -> None:
-    report = check(with_members(BatchNoise(), share=0.06))
-    assert not report.ok
-    [finding] = report.findings
-    assert (finding.kind, finding.check) == ("UNKNOWN", "TOL")
-    assert "the noise of full hides what a cache gets wrong" in finding.evidence[0]
-
-
 @pytest.mark.parametrize("share", [0.005, 0.03, 0.05, 0.2, 0.7, 3.0])
 def test_no_noise_makes_a_wrong_cache_right(share: float) -> None:
     report = check(with_members(BatchNoise(), share=share))
@@ -149,7 +142,7 @@ def test_the_smaller_of_declared_and_measured_noise_is_allowed() -> None:
     declared = 0.1 * scale()
     report = check(with_members(Plain(), noise=declared))
     assert report.ok
-    assert report.tolerance < 1e-12
+    assert report.tolerance < 1e-8
     assert f"noise = {declared:g} is declared" in notes(report)
     assert "measured: the smaller one is allowed" in notes(report)
     wrong = check(with_members(TopLeft(), noise=declared))
@@ -213,6 +206,48 @@ def test_half_precision_behind_float64_logits_is_seen(eps: float, named: str) ->
     assert report.ok, str(report)
     assert report.dtype == named
     assert f"about {named} precision although it returns float64" in notes(report)
+
+
+class Narrow(Plain):
+    """Logits that were rounded, and are handed out as float32."""
+
+    bits = 8
+
+    def full(self, tokens: Any) -> Any:
+        return self.rounded(super().full(tokens))
+
+    def step(self, tokens: Any, cache: Any) -> Any:
+        logits, longer = super().step(tokens, cache)
+        return self.rounded(logits), longer
+
+    def rounded(self, logits: Any) -> Any:
+        digits, exponents = np.frexp(logits)
+        digits = np.rint(digits * 2.0**self.bits) / 2.0**self.bits
+        return np.ldexp(digits, exponents).astype(np.float32)
+
+
+@pytest.mark.parametrize(("bits", "named"), [(8, "bfloat16"), (11, "float16")])
+@pytest.mark.parametrize("members", [{}, {"max_length": 3}, {"dtype": "float32"}], ids=str)
+def test_half_precision_behind_float32_logits_is_seen(bits: int, named: str, members: Any) -> None:
+    """Without a declaration, against one, and in few logits."""
+    report = check(with_members(Narrow(), bits=bits, **members))
+    assert report.ok, str(report)
+    assert report.dtype == named
+    assert check(with_members(Narrow(), bits=24)).dtype == "float32"
+
+
+@pytest.mark.parametrize("n", [4, 12, 50])
+def test_few_logits_are_enough_to_tell_a_precision(n: int) -> None:
+    """But not whole numbers, powers of two, or two or three numbers that happen to be short."""
+    for seed in range(50):
+        exact = np.random.default_rng(seed).normal(size=(1, n)).astype(np.float32)
+        rounded = Narrow().rounded(exact).astype(float)
+        found = _stored_precision(rounded)
+        assert found == "bfloat16" or (n < 50 and found is None)
+        assert _stored_precision(exact.astype(float)) in ("float32", None)
+        assert _stored_precision(np.rint(100 * exact)) is None
+        assert _stored_precision(2.0 ** np.rint(9 * exact.astype(float))) is None
+    assert _stored_precision(np.array([[0.1, 0.5, 0.0, -np.inf]])) is None
 
 
 class FaintLength(Plain):

@@ -247,9 +247,14 @@ class _Runner:
     def _crop(self, length: int) -> None:
         live = self.live
         window = self.subject.window
-        let_go = window is not None and live.slots >= window and length > 0
-        live.cache = self.subject.crop(live.cache, length, may_refuse=let_go)
-        live.slots = length
+        let_go = window is not None and live.slots >= window
+        try:
+            live.cache = self.subject.crop(live.cache, length, may_refuse=let_go or length == 0)
+        except Raised as raised:
+            if length <= live.slots:
+                raise
+            raise Refused(str(raised)) from None
+        live.slots = min(length, live.slots)  # "at most", as transformers has it
         for row, pads in enumerate(live.padding):
             live.padding[row] = min(pads, length)
             del live.rows[row][max(length - pads, 0) :]

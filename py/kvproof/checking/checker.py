@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from kvproof.checking import battery
 from kvproof.checking.arrays import distance
-from kvproof.checking.cases import Case, Observation, Result, feeds, run
+from kvproof.checking.cases import Case, Observation, Op, Result, feeds, run
 from kvproof.checking.diagnose import diagnose, diagnosis_of_full
 from kvproof.checking.kinds import UNKNOWN
 from kvproof.checking.probes import Probes
@@ -28,6 +28,7 @@ from kvproof.checking.report import (
     snippet,
     unknown,
 )
+from kvproof.checking.rounding import Rounding
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import (
     UNLOCKS,
@@ -42,11 +43,11 @@ from kvproof.checking.verdict import Facts, Verdict
 
 LONGEST_ALARM = 1e8
 """Seconds, some years: systems refuse alarms that are much later."""
-ROUNDING_GAP, ROUNDING_PART, FAINT_PART = 10, 1e-3, 1e-8
-"""Errors up to so many times the tolerance, and so small a part of what no cache may be off by, are
-taken for rounding that very sharp attention has enlarged; of float64 all that are so faint."""
-NEAR = 100
-"""Beyond so many times the tolerance an error is surely none of rounding."""
+
+SHARP_AND_LOSSY = (
+    "very sharp attention may make as much of what the cache rounds: check the same code without "
+    "rounding"
+)
 
 Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
 
@@ -208,7 +209,7 @@ class _Checker:
         self.checked: list[str] = []
         self.not_checked: list[str] = []
         self.notes: list[str] = []
-        self.noise = self.tolerance = self.still = self.most = 0.0
+        self.noise = self.tolerance = self.still = self.most = self.scale = 0.0
         self.subject: Subject | None = None
 
     def check(self, decoder: Any, deadline: float, gold: Callable[[Any], Any] | None) -> None:
@@ -216,7 +217,7 @@ class _Checker:
         self.say("full itself")
         reference = judge(subject, self.rng)
         self.noise, self.tolerance = reference.noise, reference.tolerance
-        self.still, self.most = reference.still, reference.most
+        self.still, self.most, self.scale = reference.still, reference.most, reference.scale
         self.notes += reference.notes
         if reference.finding is not None:
             self.findings.append(reference.finding)
@@ -231,7 +232,7 @@ class _Checker:
                 self._leave_out(names[index:])
                 break
         self._look_inside(subject)
-        self._refused_crop(subject)
+        self._crop_beyond_the_end(subject)
         self._padded_full(subject)
         self._compare_with_gold(subject, gold)
 
@@ -258,9 +259,7 @@ class _Checker:
             self._say_what_is_out_of_reach(subject, seen)
         if not any(result.wrong(self.tolerance) for result in results.values()):
             return True
-        return self._is_rounding(subject, results, seen.error) or self._condemn(
-            subject, name, results
-        )
+        return self._condemn(subject, name, results)
 
     def _run_cases(self, subject: Subject, cases: Stage) -> tuple[dict[str, Result], _Extent]:
         """Title -> result of each case that can be run, and how far they went together."""
@@ -283,25 +282,11 @@ class _Checker:
             results[title] = result if result.wrong(self.tolerance) else result.without_logits()
         return results, seen
 
-    def _is_rounding(self, subject: Subject, results: dict[str, Result], worst: float) -> bool:
-        """Whether what is wrong is little more than the noise of ``full``; allowed from now on."""
-        odd = any(result.trouble or result.ledger for result in results.values())
-        enlarged = max(ROUNDING_GAP * self.tolerance, FAINT_PART * self.most)
-        if odd or not worst <= min(enlarged, ROUNDING_PART * self.most):
-            return False
-        self.notes.append(
-            f"errors of up to {worst:.1e} were taken for rounding, although full itself is off by "
-            f"{self.noise:.1e} only, as sharp attention enlarges it"
-            + ("" if subject.dtype == "float64" else "; in float64 they could be told apart")
-        )
-        self.tolerance = 2 * worst
-        return True
-
     def _condemn(self, subject: Subject, name: str, results: dict[str, Result]) -> bool:
         """Say what is wrong; whether to go on, as it was nothing but rounding on purpose."""
         check = STAGES[name][0]
         wrong = {title: r for title, r in results.items() if r.wrong(self.tolerance)}
-        worst = max(result.error for result in wrong.values())
+        worst = max(np.inf if r.trouble else r.error for r in wrong.values())
         self.say(
             f"wrong in {len(wrong)} of {len(results)} cases: looking for the smallest, and why"
         )
@@ -311,14 +296,14 @@ class _Checker:
                 self.notes.append(_beyond_the_budget(worst, self.tolerance))
                 self.tolerance = max(self.tolerance, min(2 * worst, self.most))
                 return True
-            self.findings.append(finding)
         except OutOfTime:
             why = "the budget ended before it was known why"
-            self.findings.append(_undiagnosed(subject, check, wrong, self.tolerance, why))
+            self._found(subject, _undiagnosed(subject, check, wrong, self.tolerance, why), worst)
             raise
         except (Trouble, NotSupported, Refused) as stopped:
             why = f"a question about it came to nothing: {stopped}"
-            self.findings.append(_undiagnosed(subject, check, wrong, self.tolerance, why))
+            finding = _undiagnosed(subject, check, wrong, self.tolerance, why)
+        self._found(subject, finding, worst)
         return False
 
     def _say_what_is_out_of_reach(self, subject: Subject, seen: _Extent) -> None:
@@ -373,8 +358,7 @@ class _Checker:
         best, *others = verdict.ranking
         counted_only = bad is None and not smallest.trouble
         layer = {} if verdict.layer is None else {"layer": verdict.layer}
-        doubt = self._may_be_rounding(facts)
-        said = best.why, *_evidence(facts, verdict), doubt
+        said = best.why, *_evidence(facts, verdict)
         return Finding(
             kind=best.kind,
             check="BOOK" if counted_only else verdict.check or check,
@@ -385,7 +369,7 @@ class _Checker:
             alternatives=tuple(others[:4]),
             evidence=tuple(filter(None, said)),
             snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
-            confidence=min(best.confidence, 0.5 if doubt else 1.0),
+            confidence=best.confidence,
             influence=_influence(facts) if stage == "feeding" and not smallest.trouble else None,
         )
 
@@ -396,17 +380,17 @@ class _Checker:
         subject.forget()
         return run(subject, case).wrong(self.tolerance)
 
-    def _may_be_rounding(self, facts: Facts) -> str:
-        """A sentence, where the worst error isn't far above what is allowed; else ""."""
-        worst = max(result.error for result in facts.wrong.values())
-        if facts.subject.dtype != "float32" or facts.subject.lossy or facts.smallest.trouble:
-            return ""
-        if not 0 < worst <= NEAR * self.tolerance:
-            return ""
-        return (
-            f"the worst error is only {worst / self.tolerance:.0f} times what is allowed: very "
-            "sharp attention may round as much; see whether it stays in float64"
-        )
+    def _found(self, subject: Subject, finding: Finding, error: float) -> None:
+        """Keep a finding, with a doubt if its largest error may still be rounding."""
+        doubt = ""
+        if self.tolerance < error < np.inf:
+            doubt = SHARP_AND_LOSSY
+            if not subject.lossy:
+                doubt = Rounding(subject.dtype, self.scale).doubt(error)
+        if doubt:
+            said = *finding.evidence, doubt
+            finding = replace(finding, evidence=said, confidence=min(finding.confidence, 0.5))
+        self.findings.append(finding)
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
         if gold is None:
@@ -419,7 +403,8 @@ class _Checker:
         difference = subject.compare(gold, text[0])
         self.checked.append(f"full against another implementation: off by {difference:.1e}")
         if not difference <= min(10 * max(self.tolerance, self.still), self.most):
-            self.findings.append(_unlike_gold(subject, text[0], difference, self.tolerance))
+            finding = _unlike_gold(subject, text[0], difference, self.tolerance)
+            self._found(subject, finding, difference)
 
     def _look_inside(self, subject: Subject) -> None:
         """Whether a diagnosis could use what ``keys_values`` gives; it never condemns."""
@@ -434,36 +419,35 @@ class _Checker:
         except NotSupported:
             self.not_checked.append("keys_values: it raises NotImplementedError, or step does")
 
-    def _refused_crop(self, subject: Subject) -> None:
-        if self.findings or not subject.has("crop"):
+    def _crop_beyond_the_end(self, subject: Subject) -> None:
+        """It may raise, or change nothing; it may not count what was never fed."""
+        n = min(3, subject.longest - 1)
+        if self.findings or not subject.has("crop") or n < 1:
             return
-        n = min(3, subject.longest, subject.capacity or 3)
+        text = battery.texts(subject, np.random.default_rng(n), 1, n + 1)
+        case = Case(text, (*feeds([n]), Op("crop", n + 2), *feeds([1])))
         try:
-            subject.reset()
-            _, cache = subject.step(np.zeros((1, n), np.int64), None)
-            refuses = subject.refuses_crop(cache, n + 2)
+            result = run(subject, case)
         except NotSupported as missing:
             self.not_checked.append(f"crop beyond the end: {missing} raises NotImplementedError")
             return
-        if not refuses:
-            sentence = f"crop(cache, {n + 2}) of a cache with {n} tokens does not raise"
-            lines = (
-                "import numpy as np\n"
-                f"logits, cache = decoder.step(np.zeros((1, {n}), int), None)\n"
-                f"print(decoder.crop(cache, {n + 2}))  # should raise"
+        except Refused:
+            return
+        if result.wrong(self.tolerance):
+            sentence = (
+                f"crop(cache, {n + 2}) of a cache with {n} tokens must raise or change nothing"
             )
-            self.findings.append(
-                Finding(
-                    kind="ROLLBACK",
-                    check="BOOK",
-                    case=None,
-                    max_abs_error=0,
-                    tolerance=self.tolerance,
-                    evidence=(sentence,),
-                    snippet=lines,
-                    confidence=0.8,
-                )
+            finding = Finding(
+                kind="ROLLBACK",
+                check="BOOK",
+                case=case,
+                max_abs_error=result.error,
+                tolerance=self.tolerance,
+                evidence=tuple(filter(None, (sentence, result.trouble, result.ledger))),
+                snippet=_snippet(subject, result, self.tolerance),
+                confidence=0.8,
             )
+            self._found(subject, finding, np.inf if result.trouble else result.error)
 
     def _padded_full(self, subject: Subject) -> None:
         """Whether ``full`` takes padding as it says: each row must be as it is alone."""
@@ -489,9 +473,8 @@ class _Checker:
         self.checked.append(f"full of three rows after padding: off by {error:.1e}")
         if error > self.tolerance:
             sentence = "full gives a row after padding other logits than the row alone"
-            self.findings.append(
-                _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
-            )
+            finding = _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
+            self._found(subject, finding, error)
 
     def out_of_time(self, budget_s: float) -> None:
         self.complete = False

@@ -41,8 +41,6 @@ def _lossy(facts: Facts, verdict: Verdict) -> None:
     verdict.add("QUANT-SCALE", STRONG, "a lossy cache is off by more than its rounding")
     verdict.add("SLOT-WRITE", HINT)
     verdict.add("POS-DRIFT", HINT)
-    advice = "check the same code without rounding: what is wrong then has another cause"
-    verdict.evidence.append(advice)
 
 
 def _not_finite(facts: Facts, verdict: Verdict) -> None:

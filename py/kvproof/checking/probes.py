@@ -13,7 +13,8 @@ from kvproof.checking import battery
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.report import Influence
-from kvproof.checking.subject import EPS, NotSupported, Refused, Row, Subject, Trouble
+from kvproof.checking.rounding import EPS
+from kvproof.checking.subject import NotSupported, Refused, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
 

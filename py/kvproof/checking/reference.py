@@ -2,12 +2,13 @@
 
 A cache is held against ``full``, so a wrong ``full`` would condemn a right cache.  The same calls
 measure the noise: how far two ways to compute the same logits are apart in the decoder's own dtype.
-That is the coarsest of its member ``dtype`` and of the logits that it returns; without the member
-also what the logits themselves show, as many models compute in bfloat16 and return float32.
+That is the coarsest of its member ``dtype``, of the logits that it returns, and of what their bits
+show, as many models compute in bfloat16 and return float32; without the member also of what the
+noise shows.  What noise and errors are held against is the rule in ``rounding``.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -17,8 +18,8 @@ from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
 from kvproof.checking.report import PREAMBLE, Finding
+from kvproof.checking.rounding import EPS, Rounding
 from kvproof.checking.subject import (
-    EPS,
     NotSupported,
     Row,
     Subject,
@@ -26,18 +27,11 @@ from kvproof.checking.subject import (
     odd_logits,
 )
 
-FAULT_UNITS = 100
-"""A difference of so many units of rounding is no noise any more."""
-NOISE_FACTOR = 10
-"""A right cache sums in other orders than ``full`` does with itself; so much more is allowed."""
-LEAST_UNITS = 16
 CLEAR = 30
 """So many times the tolerance is an effect that can't be missed."""
 LOSSY_FACTOR, LOSSY_SHARE = 20, 0.15
 """A cache that rounds on purpose may be off by 20 times its own median error.  No cache may be off
 by more than this share of the largest logit: a wrong scale raises the median as well."""
-HIDING_FACTOR = 3
-"""A right cache may well be off by so many times the noise; what may not be is hidden by it."""
 ROUNDING_SHARE = 0.02
 """Of the largest logit: more is no rounding that nobody declared."""
 HUGE_GAP, LIMIT = 100, 8
@@ -59,6 +53,8 @@ class Reference:
     notes: tuple[str, ...]
     most: float = 0.0
     """What no tolerance may exceed: a share of the largest logit."""
+    scale: float = 0.0
+    """The largest logit."""
     rows: bool = True
     """Batches were looked at."""
     shows_nothing: bool = False
@@ -73,32 +69,35 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     """
     n = min(SHORTEST, subject.longest)
     rows = texts(subject, rng, 3, n)
-    whole = subject.full(np.array(rows[:1]))[0]
+    whole, *others = (subject.full(np.array([row]))[0] for row in rows)
     if odd_logits(whole):
         sentence = f"full returns logits that aren't finite: {odd_logits(whole)}"
         return Reference(_fault("LOG", sentence, rows[:1]), 0, 0, 0, ())
-    returned = whole
-    scale, signal, notes = _set_aside_huge_logits(subject, whole)
-    if n > 1 and subject.vocab_size > 1 and signal == 0:
-        notes.append("full gives all tokens of a text the same logits: no mistake shows in them")
+    notes = [*_use_coarser(subject, _stored_precision(np.array([whole, *others])))]
+    scale, signal, more = _set_aside_huge_logits(subject, whole)
+    notes += more
+    rounding = Rounding(subject.dtype, scale)
+    if n > 1 and subject.vocab_size > 1 and signal <= rounding.allowed:
+        notes.append(
+            "full gives all tokens of a text the same logits, but for rounding: no mistake shows "
+            "in them"
+        )
         return Reference(None, 0, 0, 0, tuple(notes), shows_nothing=True)
-    whole = subject.recompute(rows[0])
     most = LOSSY_SHARE * min(scale, signal or scale)
-    answers = [*_questions(subject, rows, whole)]
+    answers = [*_questions(subject, rows, subject.recompute(rows[0]))]
     has_rows = any(answer.check == "ROW" for answer in answers)
     if not has_rows:
         notes.append("full takes one row at a time: it raises NotImplementedError for more")
-    notes += _precision(subject, returned, answers, scale)
-    unit = EPS[subject.dtype] * scale
-    noise = 0.0
-    for answer in answers:
-        if not answer.difference <= min(FAULT_UNITS * unit, most):
-            return Reference(answer.fault(), noise, 0, 0, tuple(notes))
-        noise = max(noise, answer.difference)
-    if HIDING_FACTOR * noise > most:
-        worst = max(answers, key=lambda answer: answer.difference)
-        return Reference(_too_noisy(worst, scale), noise, 0, 0, tuple(notes))
-    tolerance = min(max(NOISE_FACTOR * noise, LEAST_UNITS * unit), most)
+    notes += _precision(subject, answers, scale)
+    rounding = Rounding(subject.dtype, scale)
+    limit = min(rounding.allowed, most)
+    noise = max((a.difference for a in answers if a.difference <= limit), default=0.0)
+    tolerance = min(rounding.tolerance(noise), most)
+    wrong = [answer for answer in answers if not answer.difference <= limit]
+    if wrong:
+        # What is beyond doubt says more than what comes first.
+        worst = max(wrong, key=lambda answer: answer.difference > rounding.doubtful)
+        return Reference(worst.fault(rounding), noise, tolerance, tolerance, tuple(notes))
     blind, hints = _blind_spot(subject, rows, tolerance)
     if blind is not None:
         return Reference(blind, noise, tolerance, tolerance, tuple(notes))
@@ -118,7 +117,7 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
             budget = min(subject.noise, budget)
         tolerance = max(tolerance, budget)
     notes += _contrast(subject, rows[0], tolerance)
-    return Reference(None, noise, tolerance, still, tuple(notes), most, has_rows)
+    return Reference(None, noise, tolerance, still, tuple(notes), most, scale, has_rows)
 
 
 def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, float, list[str]]:
@@ -184,17 +183,10 @@ class _Answer:
     def difference(self) -> float:
         return float(self.moved.max(initial=0.0))
 
-    def fault(self) -> Finding:
+    def fault(self, rounding: Rounding) -> Finding:
         sentence = f"{self.sentence} (a difference of {self.difference:.3g})"
-        return _fault(self.check, sentence, self.text, self.kind)
-
-
-def _too_noisy(worst: _Answer, scale: float) -> Finding:
-    sentence = (
-        f"the noise of full hides what a cache gets wrong: {worst.difference:.3g}, and the largest "
-        f"logit is {scale:.3g}; check the same code in float32"
-    )
-    return replace(_fault(worst.check, sentence, worst.text), check="TOL")
+        doubt = rounding.doubt(self.difference)
+        return _fault(self.check, sentence, self.text, self.kind, doubt)
 
 
 def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterator[_Answer]:
@@ -224,35 +216,46 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
         yield _Answer("ROW", sentence, "UNKNOWN", distance(batch[row], alone), rows)
 
 
-def _precision(
-    subject: Subject, whole: Logits, answers: Sequence[_Answer], scale: float
-) -> Iterator[str]:
-    """Set ``subject.dtype`` to what ``full`` computes in, where it doesn't say so; a note."""
-    declared, returned = subject.declared_dtype, subject.dtype
+def _precision(subject: Subject, answers: Sequence[_Answer], scale: float) -> Iterator[str]:
+    """Set ``subject.dtype`` to what the noise shows, where the decoder doesn't say it; a note."""
+    declared = subject.declared_dtype
     if declared in EPS:
         return
     if declared is not None:
         yield f"dtype = {declared} is ignored: it is none of {', '.join(EPS)}"
-    found = _stored_precision(whole) or _noise_precision(answers, returned, scale)
-    if found is not None and EPS[found] > EPS[returned]:
-        subject.dtype = found
+    yield from _use_coarser(subject, _noise_precision(answers, subject.dtype, scale))
+
+
+def _use_coarser(subject: Subject, found: str | None) -> Iterator[str]:
+    """Set ``subject.dtype`` to what was found, if that is coarser; a note."""
+    if found is not None and EPS[found] > EPS[subject.dtype]:
         yield (
-            f"full computes in about {found} precision although it returns {returned}: errors are "
-            "held against that; a member dtype would say what is right"
+            f"full computes in about {found} precision although it returns {subject.dtype}: errors "
+            "are held against that"
         )
+        subject.dtype = found
 
 
 def _stored_precision(whole: Logits) -> str | None:
-    """A precision that holds all the logits exactly, and whose last bit small ones use as well.
+    """The coarsest precision that holds all the logits exactly, and whose last bits they use.
 
-    Whole numbers don't: the smaller they are, the fewer bits they need.
+    Thirteen bits or more that are 0 in each of them are no accident, so few logits are enough.
+    Whole numbers, and others on one grid, are none of a precision: they end at the same bit, where
+    floating point goes the further down the smaller the number is.
     """
     logits = whole[np.isfinite(whole) & (whole != 0)]
-    small = np.abs(logits) <= np.median(np.abs(logits)) if logits.size else logits
+    if logits.size < 4:
+        return None
+    parts, exponents = np.frexp(logits)
     for name, eps in reversed(EPS.items()):
-        digits = np.frexp(logits)[0] * (2 / eps)
-        if name != "float64" and logits.size >= 24 and (digits == np.rint(digits)).all():
-            return name if np.mean(digits[small] % 2) > 0.25 else None
+        n_bits = round(np.log2(2 / eps))
+        digits = np.ldexp(parts, n_bits)  # whole numbers, if the precision holds them
+        if name == "float64" or (digits != np.rint(digits)).any():
+            continue
+        lowest = np.log2(digits.astype(np.int64) & -digits.astype(np.int64))
+        end = (exponents - n_bits + lowest).min()
+        on_a_grid = exponents.max() - end <= n_bits + 1
+        return None if on_a_grid or np.mean(digits % 2) < 1 / 8 else name
     return None
 
 
@@ -262,12 +265,12 @@ def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) ->
     Rounding changes with the shape of a text, never with the tokens after a position; it is
     already there at the first position, which no rotation can move, and it starts at no length.
     """
-    limit = FAULT_UNITS * EPS[returned] * scale
+    limit = Rounding(returned, scale).allowed
     worst = max(answer.difference for answer in answers)
     same_shape = [answer.difference for answer in answers if answer.check in ("REP", "CAU")]
     if worst <= limit or max(same_shape) > limit:
         return None
-    if worst <= FAULT_UNITS * EPS["float32"] * scale:
+    if worst <= Rounding("float32", scale).allowed:
         return "float32"
     prefixes = [answer for answer in answers if answer.check == "PFX"]
     at_first = any(answer.moved[0] > limit for answer in prefixes[: SHORTEST - 1])
@@ -361,16 +364,20 @@ PREFIXES = (
 )
 
 
-def _fault(check: str, sentence: str, text: tuple[Row, ...], kind: str = "UNKNOWN") -> Finding:
+def _fault(
+    check: str, sentence: str, text: tuple[Row, ...], kind: str = "UNKNOWN", doubt: str = ""
+) -> Finding:
     lines = (
         PREAMBLE,
         f"tokens = np.array({[list(row) for row in text]})",
         "whole = array(decoder.full(tokens))",
         *SEE.get(check, PREFIXES),
     )
-    evidence = (sentence, "the cache was not checked: it would be held against this")
+    unchecked = "the cache was not checked: it would be held against this"
+    evidence = (sentence, unchecked, doubt) if doubt else (sentence, unchecked)
     case = Case(text, feeds([len(text[0])]))
-    return Finding(kind, check, case, 0.0, 0.0, {}, (), evidence, "\n".join(lines), 0.9)
+    confidence = 0.5 if doubt else 0.9
+    return Finding(kind, check, case, 0.0, 0.0, {}, (), evidence, "\n".join(lines), confidence)
 
 
 def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:

@@ -20,6 +20,7 @@ from kvproof.checking.arrays import (
     to_array,
     what,
 )
+from kvproof.checking.rounding import EPS
 
 Row = tuple[int, ...]
 """The token IDs of one sequence."""
@@ -37,9 +38,6 @@ UNLOCKS = {
     "capacity": "if it is limited: a text that fills the cache to its last slot",
 }
 """Optional members of a decoder, and what each of them lets the checker look at."""
-
-EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""Precisions, the finest first, and the distance from 1 to the next number."""
 
 
 class Trouble(Exception):
@@ -235,8 +233,8 @@ class Subject:
         """The cache cut to ``length`` tokens.
 
         Raises:
-            Refused: it ``may_refuse``, as a window has let go of tokens that it would need, and
-                says so with a ValueError or a RuntimeError.
+            Refused: it ``may_refuse``, as a window has let go of tokens that it would need, or
+                nothing would be left, and says so with a ValueError or a RuntimeError.
         """
         return self._unless_refused("crop", cache, length, may_refuse=may_refuse)
 
@@ -247,14 +245,6 @@ class Subject:
             if not may_refuse or not raised.is_refusal:
                 raise
             raise Refused(str(raised)) from None
-
-    def refuses_crop(self, cache: Any, length: int) -> bool:
-        """Whether cropping raises, as it must beyond the length."""
-        try:
-            self._call("crop", cache, length)
-        except Raised:
-            return True
-        return False
 
     def reorder(self, cache: Any, rows: Sequence[int], may_refuse: bool = False) -> Any:
         """The cache with these rows of the batch.

@@ -9,13 +9,11 @@ import numpy as np
 from kvproof.checking import battery
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.probes import Probes
-from kvproof.checking.subject import EPS, NotSupported, Refused, Row, Subject, Trouble
+from kvproof.checking.rounding import EPS, UNITS, Rounding
+from kvproof.checking.subject import NotSupported, Refused, Row, Subject, Trouble
 from kvproof.experiments.blind_spots import N_NEW, N_PAST, BlindSpots, check_grid, grid
 from kvproof.experiments.blind_spots import compare as compare_call
 from kvproof.experiments.compare_masks import MaskResult, compare
-
-UNITS = 256
-"""So many units of rounding aren't the work of a token that was changed."""
 
 
 def decoder_result(decoder: Any, n_past: int, n_new: int, seed: int = 0) -> MaskResult:
@@ -51,7 +49,7 @@ def decoder_result(decoder: Any, n_past: int, n_new: int, seed: int = 0) -> Mask
         subject = Subject(decoder, np.inf)
         text = _text(subject, n_past, n_new, seed)
         call = _call(subject, text, n_past, n_new)
-        noise = UNITS * _unit(subject, call)
+        noise = Rounding(subject.dtype, _scale(call)).allowed
         probes = Probes(subject, noise, noise)
         probes.text = text
         influence = probes.influence(n_past, n_new)
@@ -78,15 +76,16 @@ def decoder_spots(
     with _troubles_as_value_errors():
         subject = Subject(decoder, np.inf)
         longest = _text(subject, max(n_past), max(n_new), seed)
-        units = []
+        scales = []
 
         def call(p: int, c: int) -> tuple[float, float]:
             one = _call(subject, longest[: p + c], p, c)
-            units.append(_unit(subject, one))
+            scales.append(_scale(one))
             return compare_call(one.logits, one.expected)
 
         errors, agreement = grid(n_past, n_new, call)
-        return BlindSpots(tuple(n_past), tuple(n_new), errors, agreement, max(units), UNITS)
+        floor, seen = EPS[subject.dtype] * max(scales), UNITS[subject.dtype]
+        return BlindSpots(tuple(n_past), tuple(n_new), errors, agreement, floor, seen)
 
 
 @contextmanager
@@ -116,6 +115,6 @@ def _call(subject: Subject, text: Row, n_past: int, n_new: int) -> Observation:
     return result.observations[-1]
 
 
-def _unit(subject: Subject, call: Observation) -> float:
-    """One unit of rounding at the call's largest logit."""
-    return EPS[subject.dtype] * float(np.abs(call.expected).max())
+def _scale(call: Observation) -> float:
+    """The call's largest logit."""
+    return float(np.abs(call.expected).max())
