@@ -36,7 +36,7 @@ RIGHT = [
 def test_models_of_transformers_are_right(entry: Any) -> None:
     report = report_on(entry)
     assert report.findings == ()
-    assert report.tolerance < 1e-4
+    assert report.tolerance < 1e-3
     done = " ".join(report.checked)
     for stage in ("every chunking", "three rows of equal", "padding", "fork", "second request"):
         assert stage in done

@@ -127,13 +127,6 @@ class CropHasATypo(Ring):
         return cache.cropp(length)
 
 
-class CropToNothingRaises(Ring):
-    def crop(self, cache: Any, length: int) -> Any:
-        if length == 0:
-            raise ValueError("can't crop to 0")
-        return super().crop(cache, length)
-
-
 class CropOfAShortTextRaises(Ring):
     def crop(self, cache: Any, length: int) -> Any:
         raise ValueError("no")
@@ -166,7 +159,6 @@ HOLES: dict[type[RightDecoder], tuple[str, ...]] = {  # () is any kind
     LongChunksSeeTheFuture: (),
     FullIgnoresPadding: ("PAD-MASK",),
     CropHasATypo: ("UNKNOWN",),
-    CropToNothingRaises: ("UNKNOWN",),
     CropOfAShortTextRaises: ("UNKNOWN",),
     RaisesInAPrefillOfMost: ("UNKNOWN",),
 }

@@ -228,9 +228,22 @@ def test_cropping_beyond_the_end_of_a_short_cache(n: int) -> None:
         def crop(self, cache: Any, length: int) -> Any:
             return cache.crop(min(length, cache.length))
 
+    class Lies(Lax):
+        believed: Any = None
+
+        def crop(self, cache: Any, length: int) -> Any:
+            self.believed = length
+            return super().crop(cache, length)
+
+        def length(self, cache: Any) -> int:
+            counted, self.believed = self.believed, None
+            return int(cache.length if counted is None else counted)
+
     assert check(Short()).ok
-    finding = check(Lax()).findings[0]
-    assert finding.evidence == (f"crop(cache, {n + 2}) of a cache with {n} tokens does not raise",)
+    assert check(Lax()).ok
+    evidence = check(Lies()).findings[0].evidence
+    assert f"crop(cache, {n + 2}) of a cache with {n} tokens must raise" in evidence[0]
+    assert f"length() says {n + 2}, and {n} were fed" in evidence[1]
 
 
 def test_a_crop_that_leaves_the_program_is_a_refusal() -> None:

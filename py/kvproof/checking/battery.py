@@ -253,6 +253,8 @@ def _combinations(subject: Subject) -> Iterator[Combination]:
         yield "padding, then fork", [6], pads, forked
     window, block = subject.window, subject.block_size
     if window is not None:
+        if window > 2:
+            yield "less than a window, then crop", [window - 1], None, cut_to(window - 2)
         full = [window, 1, 2]
         yield "more than a window, then reorder", full, None, mixed
         yield "more than a window, then crop", full, None, cut_to(window + 2)

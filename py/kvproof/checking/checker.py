@@ -421,11 +421,12 @@ class _Checker:
 
     def _crop_beyond_the_end(self, subject: Subject) -> None:
         """It may raise, or change nothing; it may not count what was never fed."""
-        n = min(3, subject.longest - 1)
-        if self.findings or not subject.has("crop") or n < 1:
+        if self.findings or not subject.has("crop"):
             return
-        text = battery.texts(subject, np.random.default_rng(n), 1, n + 1)
-        case = Case(text, (*feeds([n]), Op("crop", n + 2), *feeds([1])))
+        n = min(3, subject.longest)
+        go_on = feeds([1] if n < subject.longest else [])
+        text = battery.texts(subject, np.random.default_rng(n), 1, n + len(go_on))
+        case = Case(text, (*feeds([n]), Op("crop", n + 2), *go_on))
         try:
             result = run(subject, case)
         except NotSupported as missing:
