@@ -32,6 +32,8 @@ MEASURED = ("float32", "float64")
 AnyModel = TypeVar("AnyModel", bound=DecoderConfig | ModelShape)
 
 PASSED, FAILED, UNTOLD = 0, 1, 2
+STOPPED = 130
+"""After Ctrl-C, as shells have it: 128 and the number of the signal."""
 EXIT_CODES = "exit codes: 0 all is well, 1 something is wrong, 2 bad usage or nothing could be told"
 
 
@@ -51,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except KeyboardInterrupt:
+        print("kvproof: stopped", file=sys.stderr)
+        return STOPPED
     except MemoryError as error:
         print(f"kvproof: error: too large for this machine: {error}", file=sys.stderr)
         return UNTOLD
@@ -128,6 +133,29 @@ def _value(text: str, field: "dataclasses.Field[Any]") -> int | str | None:
         raise ValueError(f"--set {field.name}={text}: needs a whole number{or_none}") from None
 
 
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"needs a whole number, at least 0, got {text}")
+    return int(text)
+
+
+def _add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--json", type=_new_file, metavar="FILE", help=f"write {what} there as well"
+    )
+
+
+def _new_file(text: str) -> Path:
+    """A file that can be written, as far as can be told without writing: before all the work."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        place = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise argparse.ArgumentTypeError(f"can't write {path}: {place}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"can't write {path}: permission denied")
+    return path
+
+
 # ------------------------------------------------------------------ prove
 
 
@@ -135,8 +163,8 @@ def _add_prove(parser: argparse.ArgumentParser) -> None:
     storages = [name for name, storage in STORAGES.items() if storage.is_exact]
     _add_model(parser, f"one of {', '.join(CONFIGS)} (default: each of them)")
     parser.add_argument("--storage", choices=storages, default="concat", help="(default: concat)")
-    parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all claims there as well")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the parameters (default: 0)")
+    _add_json(parser, "all claims")
 
 
 def _prove(parsed: argparse.Namespace) -> int:
@@ -168,7 +196,7 @@ def _prove(parsed: argparse.Namespace) -> int:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder")
     parser.add_argument("--model", choices=MODELS, default="lab", help="(default: lab)")
-    parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the parameters (default: 0)")
     parser.add_argument("--dtype", choices=MEASURED, default="float64", help="(default: float64)")
     parser.add_argument(
         "--chunks",
@@ -199,6 +227,8 @@ def _add_audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(parsed: argparse.Namespace) -> int:
+    if not Path(parsed.folder).is_dir():
+        raise ValueError(f"{parsed.folder} is no folder: name one that `kvproof run` wrote")
     found = audit(parsed.folder)
     print(found)
     return PASSED if found.passed else FAILED
@@ -285,11 +315,11 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:OBJECT",
         help="a decoder, or a class or function that makes one when it is called without arguments",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the texts (default: 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of the texts (default: 0)")
     parser.add_argument(
         "--budget", type=float, default=30.0, metavar="S", help="seconds (default: 30)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there as well")
+    _add_json(parser, "the report")
 
 
 def _check(parsed: argparse.Namespace) -> int:
@@ -354,7 +384,7 @@ def _add_zoo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seeds", type=int, default=3, metavar="N", help="measure with seeds 0 to N-1 (default: 3)"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there as well")
+    _add_json(parser, "all figures")
 
 
 def _zoo(parsed: argparse.Namespace) -> int:

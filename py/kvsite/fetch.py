@@ -4,8 +4,10 @@
 one in Pyodide's official lock, so no source need be trusted.
 """
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import urllib.request
@@ -164,10 +166,14 @@ def _from_source(source: Source, missing: Sequence[Wheel]) -> Iterator[tuple[Whe
 def _explain(missing: Sequence[Wheel], problems: Sequence[str], kept: Path) -> str:
     files = "\n".join(f"  - {wheel.file_name}, SHA-256 {wheel.sha256}" for wheel in missing)
     tried = "\n".join(problems)
+    advice = (
+        f"Make room on the disk of {kept} and of temporary files"
+        if os.strerror(errno.ENOSPC) in tried
+        else "Check the network connection (behind a proxy or a mirror, pip must be set up for it)"
+    )
     return (
         f"Files of the browser's Python can't be had:\n{files}\nTried:\n{tried}\n"
-        "Check the network connection (behind a proxy or a mirror, pip must be set up for it) and "
-        f"run this command again,\nor put the files into {kept} by hand: "
+        f"{advice} and run this command again,\nor put the files into {kept} by hand: "
         "they are taken if the hash is right."
     )
 

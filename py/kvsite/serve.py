@@ -5,8 +5,10 @@ import html
 import io
 import os
 import re
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -57,6 +59,7 @@ HEADERS = {
 HASHED_NAME = re.compile(r"(?:^|/)assets/(?:.*/)?[^/]+[.-](?:[0-9a-f]{8,}|[0-9A-Z]{8})\.\w+$")
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # int() refuses thousands of digits
 BLOCK = 1 << 16
+BREATH_S = 0.1
 
 
 class Server(ThreadingHTTPServer):
@@ -76,6 +79,15 @@ class Server(ThreadingHTTPServer):
     def url(self) -> str:
         """Where the site's start page is."""
         return f"http://{HOST}:{self.server_port}{self.prefix}"
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection; where file descriptors are exhausted it waits, and doesn't spin."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(BREATH_S)
+            raise  # the caller goes on with its loop
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Report errors, except that a browser hung up, which is its good right."""

@@ -55,7 +55,7 @@ export class Address {
       const full = `${lab}.${name}`;
       this.#controls.set(SHORT[full] ?? full, control);
     }
-    for (const name of [...this.#wanted.keys()]) {
+    for (const name of new Set(this.#wanted.keys())) {
       if (this.#controls.has(name)) {
         this.#show(name);
       } else if (name.startsWith(`${lab}.`)) {

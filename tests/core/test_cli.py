@@ -1,6 +1,8 @@
 """The commands of `kvproof`: what they print, write and return."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -191,7 +193,7 @@ def test_the_list_names_every_model_and_its_source(capsys: Captured) -> None:
         ("prove --model gpt2", "unknown model 'gpt2'"),
         ("prove --model lab --storage rolling", "window"),
         ("prove --model lab --set max_positions=8", "the decoder has 8"),
-        ("prove --model lab --json /dev/null/x", "/dev/null/x: Not a directory"),
+        ("audit nowhere", "nowhere is no folder: name one that `kvproof run` wrote"),
         ("run --out evidence --chunks 99", "at most 64 together"),
     ],
 )
@@ -208,13 +210,67 @@ def test_bad_values_give_2_and_one_line(
 
 
 @pytest.mark.parametrize(
-    "arguments", ["", "fly", "run", "audit", "prove --storage int8", "costs --prefix many"]
+    ("arguments", "message"),
+    [
+        ("", "required: COMMAND"),
+        ("fly", "invalid choice: 'fly'"),
+        ("run", "required: --out"),
+        ("audit", "required: DIR"),
+        ("prove --storage int8", "argument --storage: invalid choice"),
+        ("costs --prefix many", "argument --prefix: invalid int"),
+        ("prove --seed -1", "argument --seed: needs a whole number, at least 0, got -1"),
+        ("run --out x --seed 1.5", "argument --seed: needs a whole number, at least 0, got 1.5"),
+        ("check decoders:Right --seed -1", "argument --seed: needs a whole number"),
+        (
+            "prove --json /dev/null/x",
+            "argument --json: can't write /dev/null/x: there is no folder",
+        ),
+        ("zoo --json .", "argument --json: can't write .: . is a folder"),
+        ("check decoders:Right --json no/x", "can't write no/x: there is no folder no"),
+    ],
 )
-def test_bad_usage_gives_2(arguments: str, capsys: Captured) -> None:
+def test_bad_usage_gives_2_before_any_work(
+    arguments: str, message: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("prove", "run", "check"):
+        monkeypatch.setattr(cli, command, None)
     with pytest.raises(SystemExit) as exit_info:
         main(arguments.split())
     assert exit_info.value.code == 2
-    assert "usage: kvproof" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "usage: kvproof" in error
+    assert message in error
+
+
+def test_ctrl_c_ends_a_command_in_one_line(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "prove", interrupted)
+    monkeypatch.setattr("kvproof.experiments.scorecard.rows", interrupted)
+    for command in ("prove", "zoo"):
+        assert main([command]) == 130
+        assert capsys.readouterr().err == "kvproof: stopped\n"
+
+
+def test_a_full_disk_is_named_and_leaves_no_part(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_bytes
+
+    def full_at_the_record(path: Path, content: bytes) -> int:
+        if path.name != "record.json":
+            return write(path, content)
+        write(path, content[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full_at_the_record)
+        assert main(["run", "--out", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'record.json'}: No space left" in capsys.readouterr().err
+    assert main(["run", "--out", str(tmp_path)]) == 0
 
 
 def test_too_little_memory_is_said(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

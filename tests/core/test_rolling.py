@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 from tests.core.recompute import largest_error, rows_alone, tiny_params
 
-from kvproof import MODERN, REFERENCE, KVCache, decode, example_tokens, forward, new_cache
+from kvproof import (
+    MODERN,
+    REFERENCE,
+    KVCache,
+    StaleCacheError,
+    decode,
+    example_tokens,
+    forward,
+    new_cache,
+    offset_mask,
+)
 from kvproof.model.cache import RollingCache
+from kvproof.model.masks import BoolArray
+from kvproof.model.params import FloatArray
 
 CONFIG = replace(MODERN, window=3, n_sinks=1)
 PARAMS = tiny_params(CONFIG, 0, "float64")
@@ -124,3 +136,22 @@ def test_a_ring_for_a_shorter_window_is_refused_and_would_be_wrong(
     for step in range(40):
         logits, ring = decode(params, tokens[:, [step]], ring, REFERENCE)
     assert np.abs(logits[0, 0] - forward(params, tokens, REFERENCE)[0, -1]).max() > 0.01
+
+
+@pytest.mark.parametrize("between", [False, True], ids=["before", "in the middle"])
+def test_a_longer_call_from_the_same_handle_makes_it_stale(between: bool) -> None:
+    """As another thread may do; that the ring has turned meanwhile is no error of its own."""
+    tokens = example_tokens(11)
+    start = fed(rolling(), 8)
+    done: list[FloatArray] = []
+
+    def other_call(n_past: int, n_new: int) -> BoolArray:
+        if not done:
+            done.append(decode(PARAMS, tokens[:, 8:], start, CONFIG)[0])
+        return offset_mask(n_past, n_new)
+
+    if not between:
+        other_call(8, 1)
+    with pytest.raises(StaleCacheError, match="fork"):
+        decode(PARAMS, [[5]], start, CONFIG, other_call)
+    assert largest_error(done[0], rows_alone(PARAMS, tokens, CONFIG, np.array([0]))) <= 1e-13

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import socket
 import threading
 import zipfile
@@ -217,14 +218,24 @@ def test_bad_carrier_wheel_is_explained(
     assert list(cache.iterdir()) == []
 
 
-def test_failing_pip_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("no matching distribution", "Check the network connection"),
+        ("OSError: [Errno 28] No space left on device", "Make room on the disk of "),
+    ],
+)
+def test_failing_pip_is_explained(
+    tmp_path: Path, reason: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pip(*_: Any, **__: Any) -> None:
-        raise Failure("`pip download` ended with code 1:\n  | no matching distribution")
+        raise Failure(f"`pip download` ended with code 1:\n  | {reason}")
 
     monkeypatch.setattr(fetch, "pip", pip)
-    with pytest.raises(Failure, match="no matching distribution") as failure:
+    with pytest.raises(Failure, match=re.escape(reason)) as failure:
         obtain(WANTED, tmp_path, [carrier(quiet())], quiet())
     assert WANTED[0].sha256 in str(failure.value)
+    assert advice in str(failure.value)
 
 
 def test_built_runtime_is_the_official_one() -> None:

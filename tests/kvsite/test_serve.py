@@ -1,5 +1,6 @@
 """The static server, asked through raw sockets, so that no client tidies up the paths."""
 
+import errno
 import http.client
 import os
 import signal
@@ -303,6 +304,24 @@ def test_no_free_port_is_explained(dist: Path) -> None:
         patch.setattr("kvsite.serve.PORTS_TRIED", 1)
         with pytest.raises(Failure, match="No free port from .* Choose another with --port"):
             open_server(dist, first.server_port)
+
+
+def test_exhausted_file_descriptors_are_waited_for(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def exhausted(self: Server) -> None:
+        tries.append(self)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    slept: list[float] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("socketserver.TCPServer.get_request", exhausted)
+        patch.setattr("kvsite.serve.time.sleep", slept.append)
+        with pytest.raises(OSError, match="Too many open files"):
+            server.get_request()
+    assert len(slept) == len(tries) > 0
 
 
 # Interrupts are ignored by what a shell starts in the background, so ask for them.

@@ -41,7 +41,7 @@ def packed(text: str) -> str:
 
 
 def test_a_link_brings_a_state_and_a_reload_brings_it_again(open_lab: Any) -> None:
-    lab = open_lab("?P=12&C=6&dtype=float32")
+    lab = open_lab("?P=12&C=6&dtype=float32&P=3")  # of two, the first counts
     lab.expect_state(State(12, 6, "float32"))
     assert lab.control_values() == State(12, 6, "float32")
     lab.page.reload()

@@ -62,6 +62,7 @@ def run(
 
     Raises:
         ValueError: an argument is out of range, or the folder has something in it.
+        OSError: a file can't be written; none is left.
     """
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
@@ -94,10 +95,19 @@ def run(
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """The files and their hashes."""
+    """The files and their hashes, or nothing: a part would stand in the way of the next run."""
     sums = "".join(f"{_sha256(content)}  {name}\n" for name, content in files.items())
-    for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
-        (folder / name).write_bytes(content)
+    written = []
+    try:
+        for name, content in {**files, "SHA256SUMS": sums.encode()}.items():
+            written.append(folder / name)
+            written[-1].write_bytes(content)
+    except BaseException as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:  # such as a full disk
+            raise OSError(error.errno, error.strerror, str(written[-1])) from error
+        raise
 
 
 def _empty_folder(folder: str | Path) -> Path:

@@ -1,5 +1,6 @@
 """Who may use memory that several handles point to: shared by all storages that write in place."""
 
+from threading import Lock
 from typing import Self
 
 from numpy.typing import ArrayLike
@@ -15,6 +16,9 @@ class Lease:
     """Goes up when a handle takes the memory over; handles with an older number are stale."""
     call = 0
     """Goes up when a call begins to write; an unfinished older one has been overwritten."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()  # of two threads with one handle only one may go on
 
 
 class InPlaceCache(KVCache):
@@ -49,9 +53,10 @@ class InPlaceCache(KVCache):
         self.length += n_new
 
     def _take_over(self) -> Self:
-        self._check_live()
-        self._lease.version += 1
-        self._version = self._lease.version
+        with self._lease.lock:
+            self._check_live()
+            self._lease.version += 1
+            self._version = self._lease.version
         return self
 
     def _check_live(self) -> None:
@@ -66,8 +71,9 @@ class InPlaceCache(KVCache):
         """Before each write: two calls begun from one handle must not mix their tokens."""
         self._check_live()
         if self._call == 0:
-            self._lease.call += 1
-            self._call = self._lease.call
+            with self._lease.lock:
+                self._lease.call += 1
+                self._call = self._lease.call
         if self._call != self._lease.call:
             raise StaleCacheError(
                 f"another call from the same {type(self).__name__} of {self.length} tokens has "

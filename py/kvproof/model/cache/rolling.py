@@ -136,6 +136,7 @@ class RollingCache(InPlaceCache):
         for layer, (keys, values) in enumerate(new):
             self.keys[layer][row, :, place] = keys[row, :, column]
             self.values[layer][row, :, place] = values[row, :, column]
+        self.slots = self.slots.copy()  # a call from another handle may still be reading them
         self.slots[row, place] = start + column
         self._new = {}
 
