@@ -4,9 +4,9 @@ The cells' Python computes what it does; the lab's Python, which is another work
 that.  NumPy and kvproof only.
 """
 
-import json
 from typing import Any
 
+from kvlab.cell_runner import CANDIDATE
 from kvproof import (
     REFERENCE,
     Report,
@@ -14,17 +14,15 @@ from kvproof import (
     check,
     decode,
     decoder_result,
-    forward,
     init_params,
     mask_result,
     new_cache,
+    offset_mask,
 )
 from kvproof.checking.report import plain
 from kvproof.experiments.one_call import decoder_spots
-from kvproof.model.masks import Mask
+from kvproof.model.masks import BoolArray, Mask
 
-MIME_TYPE = "application/vnd.kvproof.candidate+json"
-"""Of what a cell shows for the page to redraw from."""
 DTYPES = ("float32", "float64")
 """As the labs number them."""
 
@@ -38,18 +36,23 @@ class Candidate:
         self._maps: dict[str, dict[str, Any]] = {}
         self.report: Report = check(Masked(thing) if self._is_mask else thing)
 
-    def answer(self, values_json: str, lab: str = "mask") -> str:
-        """What it does, as JSON for a lab's ``replace``; ``error`` says why it can't be told.
+    def answer(self, lab: str, values: dict[str, Any]) -> dict[str, Any]:
+        """What it does, as the lab's ``show`` takes it; ``error`` says why it can't be told.
 
         Args:
-            values_json: the lab's control values.  For "mask", one call: ``n_past``, ``n_new``.
-                For "blind", all calls of its map.  For both ``dtype`` (0: float32, 1: float64; a
-                decoder has its own).
             lab: which.
+            values: the lab's control values.  For "mask", one call: ``n_past``, ``n_new``.  For
+                "blind", all calls of its map.  For both ``dtype`` (0: float32, 1: float64; a
+                decoder has its own).
+
+        Returns:
+            Lists and numbers only; what isn't finite as text.
+
+        Raises:
+            ValueError: the lab draws no candidates.
         """
         if lab not in ("mask", "blind"):
-            raise ValueError(f"the lab {lab!r} draws nothing of a visitor's")
-        values = json.loads(values_json)
+            raise ValueError(f"the lab {lab!r} draws no candidates")
         dtype = DTYPES[values["dtype"]]
         try:
             if lab == "blind":
@@ -57,15 +60,16 @@ class Candidate:
             else:
                 content = self._call(values["n_past"], values["n_new"], dtype)
         except BaseException as error:  # of the visitor's code, which may even exit
-            return json.dumps({"error": f"{type(error).__name__}: {error}"})
-        return json.dumps(plain(content), allow_nan=False)
+            return {"error": f"{type(error).__name__}: {error}"}
+        answer: dict[str, Any] = plain(content)
+        return answer
 
     def forget(self) -> None:
         """Measure anew from now on."""
         self._maps.clear()
 
     def _call(self, n_past: int, n_new: int, dtype: str) -> dict[str, Any]:
-        """As ``MaskLab.replace`` takes it."""
+        """As ``MaskLab`` takes it."""
         if self._is_mask:
             result = mask_result(self._thing, n_past, n_new, dtype)
         else:
@@ -78,7 +82,7 @@ class Candidate:
         }
 
     def _map(self, dtype: str) -> dict[str, Any]:
-        """As ``BlindLab.replace`` takes it; a decoder's is the same for both precisions."""
+        """As ``BlindLab`` takes it; a decoder's is the same for both precisions."""
         key = dtype if self._is_mask else ""
         if key not in self._maps:
             thing = self._thing
@@ -95,7 +99,7 @@ class Candidate:
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
         kind = "mask" if self._is_mask else "decoder"
-        return {**self.report._repr_mimebundle_(**options), MIME_TYPE: {"kind": kind}}
+        return {**self.report._repr_mimebundle_(**options), CANDIDATE: {"kind": kind}}
 
 
 def draw(thing: Any) -> Candidate:
@@ -117,7 +121,11 @@ def draw(thing: Any) -> Candidate:
 
 
 class Masked:
-    """The reference decoder with somebody's mask in its cached path."""
+    """The reference decoder with somebody's mask.
+
+    ``full`` is one pass without a history under the same mask, which may hide any of the past, as a
+    window does, but shows no future.  So what is found is how the mask goes wrong after a history.
+    """
 
     vocab_size = REFERENCE.vocab_size
     max_length = 48
@@ -126,9 +134,23 @@ class Masked:
         self._mask = mask
         self._params = init_params(REFERENCE)
 
+    @property
+    def window(self) -> int | None:
+        """Tokens that a row sees at most, if the mask hides any of the past."""
+        try:
+            widest = int(self._mask(0, self.max_length).sum(axis=1).max())
+        except BaseException:  # of the visitor's code: the report will say it
+            return None
+        return widest if 0 < widest < self.max_length else None
+
     def full(self, tokens: Any) -> Any:
-        """Without a cache, (B, T) -> (B, T, V)."""
-        return forward(self._params, tokens, REFERENCE)
+        """Without a history, (B, T) -> (B, T, V)."""
+
+        def mask(n_past: int, n_new: int) -> BoolArray:
+            return self._mask(n_past, n_new) & offset_mask(n_past, n_new)
+
+        empty = new_cache(REFERENCE, len(tokens))
+        return decode(self._params, tokens, empty, REFERENCE, mask=mask)[0]
 
     def step(self, tokens: Any, cache: Any) -> Any:
         """With one, (B, C) -> (B, C, V) and the next cache."""

@@ -73,10 +73,9 @@ class CellRunner:
         output.send()
         return result
 
-    def answer_candidate(self, values_json: str, lab: str) -> str:
-        """What the last candidate does, for a lab (see ``kvlab.candidate``)."""
-        answer: str = self._candidate.answer(values_json, lab)
-        return answer
+    def answer_candidate(self, lab: str, values_json: str) -> str:
+        """What the last candidate does in a state of a lab, as JSON (see ``kvlab.candidate``)."""
+        return json.dumps(self._candidate.answer(lab, json.loads(values_json)), allow_nan=False)
 
     async def _evaluate(self, source: str, filename: str) -> object:
         """The value of the last expression, None where the cell ends with a statement."""

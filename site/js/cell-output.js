@@ -42,13 +42,12 @@ export class CellOutput {
   /**
    * Draws a report in place of the value that says the same as text.
    *
-   * @param {string} json of a cell-report.js Report
+   * @param {any} report a cell-report.js Report
    * @returns {string} the verdict in one line, "" if it is no report
    */
-  drawReport(json) {
+  drawReport(report) {
     const value = this.element.querySelector("[data-kind=value]");
     try {
-      const report = JSON.parse(json);
       value?.replaceWith(drawnReport(report, value.textContent ?? ""));
       return summary(report);
     } catch {

@@ -1,13 +1,15 @@
 // The notebook on the page: a few editable Python cells that share their variables.
 
-import { CellPython } from "./cell-python.js";
 import { Specimens } from "./cell-specimens.js";
 import { CellView } from "./cell-view.js";
 import { CellsBar } from "./cells-bar.js";
+import { PythonWorker } from "./python-worker.js";
 import { paragraph, say } from "./words.js";
 
 /**
  * @typedef {{workerUrl: string, specimensUrl: string} & import("./python.js").PythonConfig} CellsConfig
+ * @typedef {import("./candidate-bar.js").Candidate} Candidate
+ * @typedef {(candidate: Candidate | undefined) => void} Draw has the labs draw it, until there is none
  */
 
 /**
@@ -15,17 +17,17 @@ import { paragraph, say } from "./words.js";
  *
  * @param {HTMLElement} root with a `section.cell` for each cell
  * @param {CellsConfig} config
- * @param {import("./candidates.js").Candidates} candidate draws a cell's mask or decoder
+ * @param {Draw} draw
  */
-export function startCells(root, config, candidate) {
-  return new Notebook(root, config, candidate);
+export function startCells(root, config, draw) {
+  return new Notebook(root, config, draw);
 }
 
 /** One cell: what is on the page, and what is known of its latest run. */
 class Cell {
   /** @type {number | undefined} execution count, as in [1] */
   count;
-  /** @type {{id: number, texts: string[]} | undefined} the texts down to this cell when it ran */
+  /** @type {{turn: number, texts: string[]} | undefined} the texts down to this cell when it ran */
   ran;
   /** @type {"" | "done" | "error" | "stopped" | "before"} how that ended; "before" a restart */
   outcome = "";
@@ -52,30 +54,35 @@ class Notebook {
   #cells = [];
   /** @type {Cell | undefined} */
   #running;
+  /** Its Python has something else to do first. */
+  #isBehind = false;
   /** @type {Cell[]} waiting after the running one */
   #queue = [];
   /** @type {Cell[]} what was wanted when Python failed to start */
   #unstarted = [];
-  #runs = 0;
+  #turns = 0;
   #count = 0;
   #python;
   #bar;
   #specimensUrl;
-  #candidate;
+  #draw;
   /** A cell has another text. */
   onEdited = () => {};
 
   /**
    * @param {HTMLElement} root
    * @param {CellsConfig} config
-   * @param {import("./candidates.js").Candidates} candidate
+   * @param {Draw} draw
    */
-  constructor(root, { workerUrl, specimensUrl, ...config }, candidate) {
+  constructor(root, { workerUrl, specimensUrl, ...config }, draw) {
     this.#specimensUrl = specimensUrl;
-    this.#candidate = candidate;
-    this.#python = new CellPython(workerUrl, config, (message) =>
-      this.#receive(/** @type {import("./cell-python.js").Message} */ (message)),
-    );
+    this.#draw = draw;
+    this.#python = new PythonWorker(workerUrl, config, {
+      progress: (progress) => this.#bar.progress(progress),
+      ready: () => this.#bar.say(say("cells.ready")),
+      failed: (reason) => this.#fail(reason),
+      said: ({ kind, text }) => this.#running?.view.output.add(kind, text),
+    });
     this.#bar = new CellsBar({
       runAll: () => this.runAll(),
       stop: () => this.stop(),
@@ -182,43 +189,37 @@ class Notebook {
   }
 
   /** @param {Cell} cell */
-  #begin(cell) {
+  async #begin(cell) {
     this.#running = cell;
-    this.#runs += 1;
+    this.#isBehind = true;
+    this.#turns += 1;
     const texts = this.#cells.slice(0, cell.number).map(({ view }) => view.text);
-    cell.ran = { id: this.#runs, texts };
+    cell.ran = { turn: this.#turns, texts };
     cell.count = undefined;
     cell.outcome = "";
     cell.view.output.clear();
-    this.#python.run({ id: this.#runs, number: cell.number, source: cell.view.text });
-  }
-
-  /** @param {import("./cell-python.js").Message} message */
-  #receive(message) {
-    if ("id" in message && message.id !== this.#running?.ran?.id) {
-      return; // Something that an earlier run left behind still prints.
+    if (!this.#python.started) {
+      this.#python.start();
     }
-    if (message.type === "progress") {
-      this.#bar.progress(message);
-    } else if (message.type === "ready") {
-      this.#bar.say(say("cells.ready"));
+    const question = { type: "run", number: cell.number, source: cell.view.text };
+    const begun = () => {
+      this.#isBehind = false;
       this.#show();
-    } else if (message.type === "failed") {
-      this.#fail(message.message);
-    } else if (message.type === "output") {
-      this.#running?.view.output.add(message.kind, message.text);
-    } else if (message.type === "done") {
-      this.#finish(message);
-    } else if (message.type === "candidate") {
-      this.#candidate.answered(message);
-    } else {
-      this.#crash(message.message);
-    }
+    };
+    /** @type {import("./cells-worker.js").Result | undefined} */
+    const result = await this.#python.ask("run", question, { patient: true, begun });
+    if (result?.crashed !== undefined) {
+      this.#crash(cell, result.crashed);
+    } else if (result) {
+      this.#finish(cell, result);
+    } // else it was stopped
   }
 
-  /** @param {import("./cell-python.js").DoneMessage} result */
-  #finish({ id, value, report, candidate, error }) {
-    const cell = /** @type {Cell} */ (this.#running);
+  /**
+   * @param {Cell} cell
+   * @param {import("./cells-worker.js").Result} result
+   */
+  #finish(cell, { value, report, candidate, error }) {
     this.#running = undefined;
     this.#count += 1;
     cell.count = this.#count;
@@ -240,28 +241,31 @@ class Notebook {
       this.#bar.say(paragraph([say("cells.done", { number: cell.number }), verdict]));
     }
     if (candidate !== undefined) {
-      /** @type {import("./candidates.js").Candidate["ask"]} */
-      const ask = (lab, values) => this.#python.askCandidate(id, lab, values);
-      this.#candidate.begin({ id, kind: candidate, cell: cell.number, ask });
+      /** @type {Candidate["ask"]} */
+      const ask = (lab, values) =>
+        this.#python.ask(lab, { type: "candidate", lab, values }, { patient: true });
+      this.#draw({ kind: candidate, cell: cell.number, ask });
     }
     this.#next();
   }
 
-  /** @param {string} message */
-  #fail(message) {
+  /** @param {string} reason */
+  #fail(reason) {
     this.#unstarted = this.#running ? [this.#running, ...this.#queue] : [];
     this.#end();
     for (const cell of this.#unstarted) {
       cell.outcome = "";
     }
-    this.#bar.fail(say("cells.start-failed", { reason: message }));
+    this.#bar.fail(say("cells.start-failed", { reason }));
     this.#show();
   }
 
-  /** @param {string} message */
-  #crash(message) {
-    const cell = /** @type {Cell} */ (this.#running);
-    cell.view.output.add("error", say("cells.crash", { reason: message }));
+  /**
+   * @param {Cell} cell
+   * @param {string} reason
+   */
+  #crash(cell, reason) {
+    cell.view.output.add("error", say("cells.crash", { reason }));
     this.#end();
     this.#bar.say(say("cells.crashed", { number: cell.number }));
   }
@@ -269,7 +273,7 @@ class Notebook {
   /** Ends Python; its outputs stay and are marked. */
   #end() {
     this.#python.stop();
-    this.#candidate.end();
+    this.#draw(undefined);
     for (const cell of this.#cells) {
       cell.forget();
     }
@@ -295,11 +299,7 @@ class Notebook {
    */
   #stateOf(cell) {
     if (cell === this.#running) {
-      return [
-        "[*]",
-        "running",
-        say(this.#python.ready ? "cells.state.running" : "cells.state.waiting"),
-      ];
+      return ["[*]", "running", say(this.#progress)];
     }
     if (this.#queue.includes(cell)) {
       return ["[*]", "queued", say("cells.state.queued")];
@@ -311,6 +311,14 @@ class Notebook {
     }
     const { outcome } = cell;
     return outcome ? [count, outcome, say(OUTCOMES[outcome])] : [count, "idle", ""];
+  }
+
+  /** Of the running cell. */
+  get #progress() {
+    if (!this.#python.ready) {
+      return "cells.state.waiting";
+    }
+    return this.#isBehind ? "cells.state.behind" : "cells.state.running";
   }
 
   /**
@@ -326,7 +334,7 @@ class Notebook {
     }
     const above = this.#cells.slice(0, number - 1);
     const changed = above.some(
-      (cell, index) => cell.view.text !== ran.texts[index] || (cell.ran?.id ?? 0) > ran.id,
+      (cell, index) => cell.view.text !== ran.texts[index] || (cell.ran?.turn ?? 0) > ran.turn,
     );
     return changed ? "cells.state.above" : "";
   }

@@ -4,8 +4,8 @@ import { LabControl } from "./lab-control.js";
 import { say } from "./words.js";
 
 /**
- * @typedef {import("./lab-python.js").Values} Values
- * @typedef {import("./lab-python.js").State} State
+ * @typedef {import("./lab.js").Values} Values
+ * @typedef {import("./lab.js").State} State
  * @typedef {{id: string, attr: string}} Property a model's property
  *
  * @typedef {object} Description kvlab.session.Session.description()

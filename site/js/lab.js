@@ -1,17 +1,20 @@
-// One lab on the page: prebuilt states first, Python's answers as soon as it is there.
+// One lab on the page: prebuilt states first, Python's answers as soon as it is there, and a candidate
+// of the visitor's in place of what the page came with.
 
+import { CandidateBar } from "./candidate-bar.js";
 import { LabDocument } from "./lab-document.js";
 import { showTables } from "./lab-tables.js";
 import { showTexts } from "./lab-texts.js";
 
+/** The cells' Python may be busy: after so long a lab shows what it came with. */
+const PATIENCE_MS = 300;
+
 /**
- * @typedef {import("./lab-python.js").Values} Values
- * @typedef {import("./lab-python.js").State} State
- *
- * @typedef {object} Candidate something of the visitor's, as one lab draws it
- * @property {number | undefined} id
- * @property {(values: Values) => void} ask answers by `draw`
- * @property {() => void} waitForPython nothing of it is drawn any more, or not yet
+ * @typedef {Record<string, number>} Values control name to its value
+ * @typedef {unknown[]} State values of all outputs, in the document's order
+ * @typedef {import("./candidate-bar.js").Candidate} Candidate
+ * @typedef {import("./candidate-bar.js").Doings} Doings
+ * @typedef {import("./python-worker.js").PythonWorker} PythonWorker
  *
  * @typedef {{states: Record<string, number[]>, pool: unknown[]}} Table
  *   control values joined by commas -> for each output, where its value is in the pool
@@ -28,12 +31,15 @@ export class Lab {
   #table;
   #marks;
   #python;
-  /** Asked for what is drawn in place of what the page came with. @type {Candidate | undefined} */
+  #bar;
+  /** @type {Candidate | undefined} */
   #candidate;
-  /** @type {(candidate: number | undefined) => void} */
-  #told = () => {};
-  /** @type {boolean | undefined} of Python's first answer; undefined before */
-  equal;
+  /** Its answer takes so long that the lab shows what it came with. */
+  #isLate = false;
+  /** What the controls said last. @type {Values} */
+  #values = {};
+  /** Python has answered for the first time. */
+  #isLive = false;
 
   /**
    * @param {string} dataUrl
@@ -52,26 +58,30 @@ export class Lab {
    *
    * @param {string} name
    * @param {LabData} data
-   * @param {import("./lab-python.js").LabPython} python
+   * @param {PythonWorker} python the labs'
+   * @param {() => void} back takes the candidate away
    */
-  static async show(name, data, python) {
-    return new Lab(name, await LabDocument.show(name, data.description), data, python);
+  static async show(name, data, python, back) {
+    return new Lab(name, await LabDocument.show(name, data.description), data, python, back);
   }
 
   /**
    * @param {string} name
    * @param {LabDocument} labDocument
    * @param {LabData} data
-   * @param {import("./lab-python.js").LabPython} python
+   * @param {PythonWorker} python
+   * @param {() => void} back
    */
-  constructor(name, labDocument, { table, marks }, python) {
+  constructor(name, labDocument, { table, marks }, python, back) {
     this.#name = name;
     this.#document = labDocument;
     this.#table = table;
     this.#marks = marks;
     this.#python = python;
-    this.#document.onControls(() => this.#moved());
-    this.fallBack();
+    const section = document.querySelector(`[data-lab="${name}"]`);
+    this.#bar = CandidateBar.of(/** @type {HTMLElement} */ (section), back);
+    this.#document.onControls(() => this.#update());
+    this.#update();
   }
 
   get controls() {
@@ -83,80 +93,115 @@ export class Lab {
     this.#document.onControls(moved);
   }
 
-  /** Asks Python for what is on the screen. */
-  ask() {
-    if (this.#candidate && this.equal !== undefined) {
-      this.#candidate.ask(this.#document.values);
-    } else {
-      this.#python.ask(this.#name, this.#document.values);
-    }
-  }
-
-  /** @param {(candidate: number | undefined) => void} told id of the visitor's thing that is shown now */
-  onShown(told) {
-    this.#told = told;
-  }
-
-  /** @param {Candidate | undefined} candidate */
-  use(candidate) {
-    this.#candidate = candidate;
-    if (this.#python.ready) {
-      this.ask();
-    } else {
-      candidate?.waitForPython();
-    }
-  }
-
-  /**
-   * @param {Values} values
-   * @param {string} [answer] what the visitor's thing does with them; none: what the page came with
-   */
-  draw(values, answer) {
-    if (this.equal === undefined) {
-      return; // Python is gone or new, and its first answer must be of what was prebuilt
-    }
-    const candidate = answer === undefined ? undefined : { id: this.#candidate?.id ?? 0, answer };
-    this.#python.ask(this.#name, values, candidate);
-  }
-
-  /** Shows what was prebuilt. */
-  fallBack() {
-    this.equal = undefined;
-    this.#candidate?.waitForPython();
-    this.#show(this.#prebuilt(this.#document.values));
-  }
-
   recolour() {
     this.#document.recolour();
   }
 
   /**
-   * @param {Values} values
-   * @param {State} state Python's answer to them
-   * @param {number | undefined} candidate id of the visitor's thing that it is of
+   * Python is there: its first answer must be what was prebuilt, and then it takes over.
+   *
+   * @returns {Promise<boolean | undefined>} whether it was; undefined: there was none
    */
-  answered(values, state, candidate) {
-    if (candidate !== undefined && candidate !== this.#candidate?.id) {
-      return; // taken away meanwhile
+  async goLive() {
+    const values = this.#document.values;
+    const state = await this.#ask(values);
+    if (!state) {
+      return undefined;
     }
-    if (this.equal === undefined) {
-      if (JSON.stringify(values) !== JSON.stringify(this.#document.values)) {
-        this.ask(); // moved meanwhile, and the table has shown it
-        return;
-      }
-      this.equal = JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
-      this.#candidate?.ask(values);
+    if (JSON.stringify(values) !== JSON.stringify(this.#values)) {
+      return this.goLive(); // moved meanwhile, and the table has shown it
     }
-    // While a slider is dragged, late answers are steps on the way; the last one is the present.
-    this.#show(state, candidate);
+    this.#isLive = true;
+    this.#show(state);
+    if (this.#candidate) {
+      this.#update();
+    }
+    return JSON.stringify(state) === JSON.stringify(this.#prebuilt(values));
   }
 
-  #moved() {
-    if (this.equal === undefined) {
-      this.#show(this.#prebuilt(this.#document.values));
-    } else {
-      this.ask();
+  /** Python is gone: shows what was prebuilt. */
+  fallBack() {
+    this.#isLive = false;
+    this.#update();
+  }
+
+  /** @param {Candidate | undefined} candidate in place of the one before */
+  use(candidate) {
+    if (this.#bar && candidate !== this.#candidate) {
+      this.#candidate = candidate;
+      this.#isLate = false;
+      this.#bar.show(candidate !== undefined);
+      this.#update();
     }
+  }
+
+  /** Shows the state of the controls. */
+  #update() {
+    const values = this.#document.values;
+    this.#values = values;
+    if (!this.#isLive) {
+      this.#show(this.#prebuilt(values));
+      if (this.#candidate) {
+        this.#bar?.say("candidate.needs-python");
+      }
+    } else if (this.#candidate) {
+      this.#askCandidate(this.#candidate, values);
+    } else {
+      this.#draw(values);
+    }
+  }
+
+  /**
+   * First the cells' Python, which alone has the candidate and can be ended, then the labs'.
+   *
+   * @param {Candidate} candidate
+   * @param {Values} values
+   */
+  async #askCandidate(candidate, values) {
+    const patience = setTimeout(() => this.#waitForCells(), this.#isLate ? 0 : PATIENCE_MS);
+    const doings = await candidate.ask(this.#name, values);
+    clearTimeout(patience);
+    if (!doings || candidate !== this.#candidate || !this.#isLive) {
+      return;
+    }
+    const wasLate = this.#isLate;
+    this.#isLate = false;
+    const isLatest = values === this.#values;
+    if (isLatest && doings.error !== undefined) {
+      this.#bar?.say("candidate.failed", { reason: doings.error });
+      this.#draw(values);
+    } else if (doings.error === undefined && (isLatest || !wasLate)) {
+      this.#draw(values, candidate, doings); // while a slider is dragged, a step on the way
+    }
+  }
+
+  #waitForCells() {
+    this.#isLate = true;
+    this.#bar?.say("candidate.waiting");
+    this.#draw(this.#values);
+  }
+
+  /**
+   * @param {Values} values
+   * @param {Candidate} [candidate] none: what the page came with
+   * @param {Doings} [doings] what the candidate does with the values
+   */
+  async #draw(values, candidate, doings) {
+    const state = await this.#ask(values, doings);
+    // While a slider is dragged, late answers are steps on the way; the last one is the present.
+    if (state && this.#isLive && (!candidate || candidate === this.#candidate)) {
+      this.#show(state, candidate);
+    }
+  }
+
+  /**
+   * @param {Values} values
+   * @param {Doings} [candidate] what one does with them
+   * @returns {Promise<State | undefined>}
+   */
+  #ask(values, candidate) {
+    const question = { type: "state", lab: this.#name, values, candidate };
+    return this.#python.ask(this.#name, question);
   }
 
   /** @param {Values} values @returns {State} */
@@ -167,13 +212,13 @@ export class Lab {
 
   /**
    * @param {State} state
-   * @param {number} [candidate] id of the visitor's thing that it is of
+   * @param {Candidate} [candidate] what is drawn in it, if not what the page came with
    */
   #show(state, candidate) {
     this.#document.apply(state);
     showTexts(this.#name, this.#document.output(state, "texts"));
     showTables(this.#name, (name) => this.#document.output(state, name), this.#marks);
-    this.#told(candidate);
+    this.#bar?.name(candidate);
   }
 }
 

@@ -1,8 +1,8 @@
 // All labs of the page: each is loaded when it comes near the screen, and one Python serves them.
 
 import { Lab } from "./lab.js";
-import { LabPython } from "./lab-python.js";
 import { LabStatus } from "./lab-status.js";
+import { PythonWorker } from "./python-worker.js";
 import { onThemeChange } from "./theme.js";
 import { say } from "./words.js";
 
@@ -23,6 +23,8 @@ export class Labs {
   #dataUrls;
   #shown;
   #python;
+  /** @type {import("./lab.js").Candidate | undefined} */
+  #candidate;
 
   /**
    * @param {LabsConfig} config
@@ -31,11 +33,10 @@ export class Labs {
   constructor({ dataUrls, workerUrl, python }, shown) {
     this.#dataUrls = dataUrls;
     this.#shown = shown;
-    this.#python = new LabPython(workerUrl, python, {
+    this.#python = new PythonWorker(workerUrl, python, {
       progress: (progress) => this.#status.loading(progress),
-      ready: () => this.#each((lab) => lab.ask()),
-      failed: (message) => this.#failed(message),
-      state: (answer) => this.#answered(answer),
+      ready: () => this.#each((lab, name) => this.#goLive(lab, name)),
+      failed: (reason) => this.#failed(reason),
     });
     onThemeChange(() => this.#each((lab) => lab.recolour()));
   }
@@ -79,9 +80,15 @@ export class Labs {
     }
   }
 
-  /** Starts Python unless it has started. */
-  needPython() {
-    if (!this.#python.started) {
+  /**
+   * Draws a candidate in all labs that can, and starts Python for it.
+   *
+   * @param {import("./lab.js").Candidate | undefined} candidate none: back to what the page came with
+   */
+  use(candidate) {
+    this.#candidate = candidate;
+    this.#each((lab) => lab.use(candidate));
+    if (candidate && !this.#python.started) {
       this.startPython();
     }
   }
@@ -91,58 +98,55 @@ export class Labs {
     this.#python.start();
   }
 
-  /** @param {string} name */
-  async #load(name) {
-    await this.#place(name, await Lab.fetch(this.#dataUrls[name]));
-  }
-
   /**
    * @param {string} name
    * @param {import("./lab.js").LabData} data
    */
   async #place(name, data) {
-    const lab = await Lab.show(name, data, this.#python);
+    const lab = await Lab.show(name, data, this.#python, () => this.use(undefined));
     this.#labs.set(name, lab);
     this.#shown(name, lab);
     this.#status.source(name, say("runtime.prebuilt"));
+    lab.use(this.#candidate);
     if (this.#python.ready) {
-      lab.ask();
+      this.#goLive(lab, name);
     }
   }
 
   /** @param {string} name */
   async #loadLater(name) {
     try {
-      await this.#load(name);
+      await this.#place(name, await Lab.fetch(this.#dataUrls[name]));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       this.#status.source(name, say("runtime.lab-failed", { reason }));
     }
   }
 
-  /** @param {import("./lab-python.js").Answer} answer */
-  #answered({ lab: name, values, candidate, state }) {
-    const lab = /** @type {Lab} */ (this.#labs.get(name));
-    const before = lab.equal;
-    lab.answered(values, state, candidate?.id);
-    if (before === undefined && lab.equal !== undefined) {
-      this.#status.live(name, lab.equal);
+  /**
+   * @param {Lab} lab
+   * @param {string} name
+   */
+  async #goLive(lab, name) {
+    const equal = await lab.goLive();
+    if (equal !== undefined) {
+      this.#status.live(name, equal);
     }
   }
 
-  /** @param {string} message */
-  #failed(message) {
-    this.#status.failed(message);
-    for (const [name, lab] of this.#labs) {
+  /** @param {string} reason */
+  #failed(reason) {
+    this.#status.failed(reason);
+    this.#each((lab, name) => {
       lab.fallBack();
       this.#status.source(name, say("runtime.prebuilt"));
-    }
+    });
   }
 
-  /** @param {(lab: Lab) => void} act */
+  /** @param {(lab: Lab, name: string) => void} act */
   #each(act) {
-    for (const lab of this.#labs.values()) {
-      act(lab);
+    for (const [name, lab] of this.#labs) {
+      act(lab, name);
     }
   }
 }

@@ -1,7 +1,6 @@
 // The page's entry: prebuilt figures, then live Python, and the editable cells.
 
 import { Address } from "./address.js";
-import { Candidates } from "./candidates.js";
 import { startCells } from "./cells.js";
 import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
@@ -32,7 +31,6 @@ function located(python) {
 }
 
 const address = new Address();
-const candidate = new Candidates(() => labs.needPython());
 const labs = new Labs(
   {
     dataUrls: Object.fromEntries(
@@ -44,7 +42,6 @@ const labs = new Labs(
   (name, lab) => {
     address.add(name, lab.controls);
     lab.onControls(() => address.moved());
-    candidate.add(name, lab);
   },
 );
 
@@ -80,7 +77,7 @@ const cells = startCells(
       kvproof: absolute(config.cells.wheelUrl),
     }),
   },
-  candidate,
+  (candidate) => labs.use(candidate),
 );
 startCopyLink(() => address.link());
 cells.onEdited = () => address.edited(cells);

@@ -179,7 +179,7 @@ def test_what_no_control_can_send_is_an_error() -> None:
 def candidate_state(thing: Any, dtype: int = 1) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """The lab's outputs with something of the visitor's, and what it says."""
     values = {"bug": "pos-reset-learned", "dtype": dtype}
-    answer = draw(thing).answer(json.dumps(values), "blind")
+    answer = json.dumps(draw(thing).answer("blind", values))
     session: Any = Session(BlindLab)
     state = json.loads(session.answer(json.dumps(values), answer))
     outputs = dict(zip(session.lab.outputs, state, strict=True))
@@ -227,7 +227,7 @@ def test_the_lab_comes_back_to_the_chosen_mistake() -> None:
     session: Any = Session(BlindLab)
     values = json.dumps({"bug": "mask-topleft", "dtype": 1})
     before = session.answer(values)
-    answer = draw(open_mask).answer(values, "blind")
+    answer = json.dumps(draw(open_mask).answer("blind", json.loads(values)))
     assert session.answer(values, answer) != before
     assert session.answer(values) == before
 
@@ -243,5 +243,4 @@ def test_the_lab_comes_back_to_the_chosen_mistake() -> None:
 def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
     candidate = draw(thing)
     for lab, values in (("blind", {}), ("mask", {"n_past": 4, "n_new": 2})):
-        answer = json.loads(candidate.answer(json.dumps({**values, "dtype": 1}), lab))
-        assert says in answer["error"]
+        assert says in candidate.answer(lab, {**values, "dtype": 1})["error"]

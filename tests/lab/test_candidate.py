@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from tests.check.decoders import Plain, Raises
 
-from kvlab.candidate import MIME_TYPE, Candidate, draw
+from kvlab.candidate import Candidate, draw
+from kvlab.cell_runner import CANDIDATE
 from kvlab.mask_lab import CELL_STATES, MaskLab
 from kvlab.session import Session
 from kvproof import mask_result, offset_mask, open_mask, top_left_mask
-from kvproof.model.masks import BoolArray
+from kvproof.model.masks import BoolArray, Mask
 
 CALL = {"n_past": 4, "n_new": 2, "dtype": 1}
 
@@ -23,10 +24,8 @@ def lab() -> Any:
 def drawn(candidate: Candidate | None, call: dict[str, int] | None = None) -> dict[str, Any]:
     """Output name -> value of a lab that shows something of the visitor's own."""
     session, call = lab(), call or CALL
-    session.lab.replace(
-        None if candidate is None else json.loads(candidate.answer(json.dumps(call)))
-    )
-    state = json.loads(session.answer(json.dumps(call)))
+    doings = candidate and candidate.answer("mask", call)
+    state = json.loads(session.answer(json.dumps(call), json.dumps(doings)))
     return dict(zip(session.lab.outputs, state, strict=True))
 
 
@@ -42,10 +41,39 @@ def keys_apart(n_past: int, n_new: int) -> BoolArray:
     return (key <= query) & (key > query - 2)
 
 
-def test_a_mask_is_drawn_with_its_errors_and_its_verdict() -> None:
-    candidate = draw(keys_apart)
-    assert candidate.report.findings
-    outputs = drawn(candidate)
+def window(extra_decode: int = 0, extra_past: int = 0) -> Mask:
+    """Three tokens; more of them in a single token's call, or after a history."""
+
+    def mask(n_past: int, n_new: int) -> BoolArray:
+        query, key = n_past + np.arange(n_new)[:, None], np.arange(n_past + n_new)
+        width = 3 + extra_decode * (n_new == 1) + extra_past * (n_past > 0)
+        return (key <= query) & (key > query - width)
+
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind"),
+    [
+        (offset_mask, None),
+        (window(), None),
+        (window(extra_decode=99), "WINDOW-PHASE"),
+        (window(extra_past=1), "WINDOW-OBO"),
+        (open_mask, "MASK-SKIPPED"),
+        (top_left_mask, "MASK-TOPLEFT"),
+    ],
+)
+def test_a_mask_is_checked_against_one_pass_under_the_same_rule(
+    mask: Mask, kind: str | None
+) -> None:
+    """A window is no mistake; one that changes from call to call is."""
+    report = draw(mask).report
+    assert report.ok == (kind is None)
+    assert [finding.kind for finding in report.findings][:1] == [kind][: len(report.findings)]
+
+
+def test_a_mask_is_drawn_with_its_errors() -> None:
+    outputs = drawn(draw(keys_apart))
     states = np.array(outputs["top-left-mask.cells"]["state"]).reshape(2, 6)
     assert states[0].tolist() == ["wrongly-hidden"] * 3 + ["history", "chunk", "hidden-future"]
     expected = mask_result(keys_apart, 4, 2)
@@ -60,12 +88,10 @@ def test_a_mask_is_drawn_with_its_errors_and_its_verdict() -> None:
 
 
 def test_the_lab_comes_back_to_the_top_left_mask() -> None:
-    session = lab()
-    before = session.answer(json.dumps(CALL))
-    session.lab.replace(json.loads(draw(open_mask).answer(json.dumps(CALL))))
-    assert session.answer(json.dumps(CALL)) != before
-    session.lab.replace(None)
-    assert session.answer(json.dumps(CALL)) == before
+    session, call = lab(), json.dumps(CALL)
+    before = session.answer(call)
+    assert session.answer(call, json.dumps(draw(open_mask).answer("mask", CALL))) != before
+    assert session.answer(call) == before
 
 
 def test_an_open_future_has_a_mark_of_its_own() -> None:
@@ -75,11 +101,11 @@ def test_an_open_future_has_a_mark_of_its_own() -> None:
     assert set(states) <= set(CELL_STATES)
 
 
-def test_the_right_mask_and_a_right_decoder_are_right() -> None:
-    for thing in (offset_mask, Plain()):
-        candidate = draw(thing)
-        assert candidate.report.ok
-        assert candidate_texts(drawn(candidate))["mask.candidate.summary"]["hidden"] == "0"
+@pytest.mark.parametrize("thing", [offset_mask, Plain()])
+def test_the_right_mask_and_a_right_decoder_are_right(thing: Any) -> None:
+    candidate = draw(thing)
+    assert candidate.report.ok
+    assert candidate_texts(drawn(candidate))["mask.candidate.summary"]["hidden"] == "0"
 
 
 def test_a_decoder_is_drawn_by_who_moves_whom() -> None:
@@ -112,8 +138,7 @@ def test_logits_that_are_no_numbers_are_drawn_at_the_top() -> None:
     ],
 )
 def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
-    answer = json.loads(draw(thing).answer(json.dumps({**CALL, "n_new": 3})))
-    assert says in answer["error"]
+    assert says in draw(thing).answer("mask", {**CALL, "n_new": 3})["error"]
 
 
 def test_what_is_neither_is_refused() -> None:
@@ -123,6 +148,6 @@ def test_what_is_neither_is_refused() -> None:
 
 def test_a_notebook_gets_the_report_and_the_page_a_sign() -> None:
     bundle = draw(top_left_mask)._repr_mimebundle_()
-    assert bundle[MIME_TYPE] == {"kind": "mask"}
+    assert bundle[CANDIDATE] == {"kind": "mask"}
     assert "MASK-TOPLEFT" in bundle["text/plain"]
-    assert draw(Plain())._repr_mimebundle_()[MIME_TYPE] == {"kind": "decoder"}
+    assert draw(Plain())._repr_mimebundle_()[CANDIDATE] == {"kind": "decoder"}

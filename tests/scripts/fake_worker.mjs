@@ -22,8 +22,7 @@ class FakeWorker extends EventTarget {
   }
 
   say(data) {
-    const message = { epoch: this.posted[0].epoch, ...data };
-    this.dispatchEvent(Object.assign(new Event("message"), { data: message }));
+    this.dispatchEvent(Object.assign(new Event("message"), { data }));
   }
 
   breakDown(message) {

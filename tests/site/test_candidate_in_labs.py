@@ -110,7 +110,7 @@ def yours(shared: tuple[CandidatePage, list[str]]) -> Iterator[CandidatePage]:
 
 
 def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: CandidatePage) -> None:
-    expect(yours.cells.cell(CELL)).to_contain_text("Wrong")
+    expect(yours.cells.cell(CELL)).to_contain_text("Right")
     expect_accessible(yours.page)
     state = State(7, 3, "float32")
     yours.lab.move_to(state)
@@ -196,7 +196,7 @@ def test_when_the_labs_python_fails_the_names_go_and_after_a_retry_they_come(
 
 FAIL = """
 () => self.dispatchEvent(new MessageEvent("message", {
-  data: { type: "set", lab: "nonsense", values: {}, candidate: "null" } }))
+  data: { type: "state", lab: "nonsense", values: {} } }))
 """
 
 
