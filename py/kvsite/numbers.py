@@ -30,6 +30,7 @@ from kvproof.experiments.proof import (
 )
 from kvproof.model import layers
 from kvproof.model.feeding import WORKED_EXAMPLE
+from kvproof.model.rounding import rounding_floor
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
 from kvsite.timing import load_results, timing_rows
@@ -196,7 +197,7 @@ def _proof(proof: Proof, results: dict[str, Any]) -> Section:
         "n_combinations": len(rows),
         "batches": sorted({row["batch_size"] for row in rows}),
         "chunks": sorted({row["chunk"] for row in rows}),
-        "prefills": sorted({int(claim.name.split()[0]) for claim in prefills}),
+        "prefills": sorted({claim.case["n_first"] for claim in prefills}),
         "prefill_error": max(claim.error for claim in prefills if claim.dtype == "float64"),
         **{dtype: worst(rows, dtype) for dtype in ("float32", "float64")},
         **{
@@ -233,11 +234,9 @@ def _paths(proof: Proof) -> Section:
     errors: dict[str, list[float]] = {}
     for claim in proof.claims:
         if claim.group == PATHS:
-            _, _, way = claim.name.partition(", ")  # "seed 0, every prefix"
-            errors.setdefault(way, []).append(claim.error)
+            errors.setdefault(claim.case["path"], []).append(claim.error)
     [n_seeds] = {len(of_way) for of_way in errors.values()}
-    chunks = f"chunks of {', '.join(map(str, RAGGED))}"
-    ways = {"prefix": "every prefix recomputed", "one_by_one": "one by one", "chunked": chunks}
+    ways = {"prefix": "every-prefix", "one_by_one": "one-by-one", "chunked": "chunked"}
     return {
         "n_seeds": n_seeds,
         "chunks": list(RAGGED),
@@ -272,7 +271,9 @@ def _broken(lab_proof: Proof, results: dict[str, Any]) -> Section:
         "mask_seeds": [
             claim.error
             for claim in lab_proof.claims
-            if claim.group == CONTROLS and claim.name.endswith("5 + 3 tokens: mask without offset")
+            if claim.group == CONTROLS
+            and claim.case.get("mistake") == "top-left-mask"
+            and claim.case["n_past"] == 5
         ],
         "flag_from_top_left": max(row["flag_from_top_left"] for row in flags),
         "flag_from_offset": min(row["flag_from_offset"] for row in flags if row["n_past"]),
@@ -442,7 +443,7 @@ def _storages() -> Section:
         "int8_bytes": int8_bytes,
         "float32_bytes": float_bytes,
         "bytes_ratio": float_bytes / int8_bytes,
-        "floor": float(np.finfo(np.float32).eps) * float(np.abs(expected).max()),
+        "floor": rounding_floor(expected),
     }
 
 

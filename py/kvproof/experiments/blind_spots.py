@@ -13,6 +13,7 @@ from kvproof.model.config import REFERENCE, DecoderConfig, Positions
 from kvproof.model.feeding import example_tokens
 from kvproof.model.masks import BoolArray, IntArray, Mask, check_lengths
 from kvproof.model.params import FloatArray, float_dtype
+from kvproof.model.rounding import rounding_floor
 from kvproof.zoo.right import RightDecoder
 
 N_PAST = tuple(range(9))
@@ -102,7 +103,7 @@ def blind_spots(
         return compare(logits, expected[:, p : p + c])
 
     errors, agreement = grid(n_past, n_new, call)
-    floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
+    floor = rounding_floor(expected)
     return BlindSpots(tuple(n_past), tuple(n_new), errors, agreement, floor, config=config)
 
 

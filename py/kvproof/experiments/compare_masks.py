@@ -23,6 +23,7 @@ from kvproof.model.masks import (
     top_left_mask,
 )
 from kvproof.model.params import FloatArray, Params, float_dtype, init_params
+from kvproof.model.rounding import rounding_floor
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ def compare_masks(
     n_past, n_new = check_lengths(n_past, n_new)
     name = float_dtype(dtype).name
     expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
-    floor = float(np.finfo(name).eps) * float(np.abs(expected).max())
+    floor = rounding_floor(expected)
     right, wrong = (
         mask_result(mask, n_past, n_new, name, seed) for mask in (offset_mask, top_left_mask)
     )

@@ -13,6 +13,7 @@ from kvproof.model.decoder import forward
 from kvproof.model.feeding import example_tokens
 from kvproof.model.masks import BoolArray, IntArray, check_integer
 from kvproof.model.params import FloatArray, Params, float_dtype, init_params
+from kvproof.model.rounding import rounding_floor
 
 WINDOWED = replace(REFERENCE, window=8)
 """The reference decoder with a window, so that a ring can serve it as well as the others."""
@@ -84,7 +85,6 @@ def _report(storage: str, prefix: int, branches: int, dtype: str, seed: int) -> 
         logits, cache = decode(params, texts[branch : branch + 1, prefix:], start, WINDOWED)
         caches.append(cache)
         errors.append(np.abs(logits - expected[branch]).max())
-    floor = float(np.finfo(dtype).eps) * float(np.abs(expected).max())
     slots = np.concatenate([cache.memory_slots() for cache in caches])
     shared = np.concatenate([cache.shared_places() for cache in caches])
     return StorageReport(
@@ -94,7 +94,7 @@ def _report(storage: str, prefix: int, branches: int, dtype: str, seed: int) -> 
         caches[0].block_size,
         bytes_together(caches),
         float(max(errors)),
-        floor,
+        rounding_floor(expected),
     )
 
 

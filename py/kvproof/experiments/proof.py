@@ -6,8 +6,8 @@ control is a known mistake: it is seen when its error is beyond what a claim wou
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from kvproof.model.decoder import forward
 from kvproof.model.feeding import every_prefix, example_text, in_chunks
 from kvproof.model.masks import open_mask, restarted_positions, top_left_mask
 from kvproof.model.params import FloatArray, Params, init_params
+from kvproof.model.rounding import rounding_floor
 
 N_TOKENS = 24
 RAGGED = (5, 3, 7, 9)
@@ -40,7 +41,9 @@ class Claim:
     """One row of a proof: an error and what it is held against."""
 
     group: str
+    """One of ``GROUPS``."""
     name: str
+    """For people; programs ask for ``case``."""
     dtype: str
     error: float
     """Largest absolute difference; inf where shapes differ."""
@@ -48,6 +51,8 @@ class Claim:
     """What a claim's error may be at most, and what any other's must be more than."""
     kind: Kind = "claim"
     note: str = ""
+    case: dict[str, Any] = field(default_factory=dict)
+    """What tells it from the others of its group: lengths, seeds, keys of ``MISTAKES``."""
 
     @property
     def passed(self) -> bool:
@@ -116,7 +121,7 @@ class Proof:
         for claim in self.claims:
             if claim.group != group:
                 group = claim.group
-                lines += ["", group]
+                lines += ["", GROUPS[group]]
             lines.append(f"  {claim}")
         n_claims = sum(claim.kind == "claim" for claim in self.claims)
         n_others = len(self.claims) - n_claims
@@ -164,30 +169,33 @@ def prove(config: DecoderConfig = REFERENCE, seed: int = 0, storage: str = "conc
     models = [_Model(config, storage, seed + i, "float64") for i in range(3)]
     for part in (_paths, _controls):
         claims += [claim for model in models for claim in part(model)]
-    claims.sort(key=lambda claim: GROUPS.index(claim.group))  # stable: else in the order above
+    order = list(GROUPS)
+    claims.sort(key=lambda claim: order.index(claim.group))  # stable: else in the order above
     return Proof(config, storage, seed, tuple(claims))
 
 
-EQUIVALENCE = f"Logits: {N_TOKENS} tokens in chunks, against a full recompute"
-KEYS_VALUES = "Keys and values: the same runs, against one call"
-FIRST_PREFILL = "A first prefill, then one by one"
-PATHS = "Three ways to feed a text, float64, three seeds"
-PADDING = "Left padding: each row against the row alone"
-CAUSALITY = "Causality: the last token changes, earlier logits don't"
-LIFETIME = "Lifetime: a call leaves the cache that it is given as it was"
-OPERATIONS = "Crop, pick rows, fork, and go on: against a recompute of what is left"
-CONTROLS = "Controls: mistakes that must be seen"
-GROUPS = (
-    EQUIVALENCE,
-    KEYS_VALUES,
-    FIRST_PREFILL,
-    PATHS,
-    PADDING,
-    CAUSALITY,
-    LIFETIME,
-    OPERATIONS,
-    CONTROLS,
-)
+EQUIVALENCE, KEYS_VALUES, FIRST_PREFILL = "equivalence", "keys-values", "first-prefill"
+PATHS, PADDING, CAUSALITY = "paths", "padding", "causality"
+LIFETIME, OPERATIONS, CONTROLS = "lifetime", "operations", "controls"
+GROUPS = {
+    EQUIVALENCE: f"Logits: {N_TOKENS} tokens in chunks, against a full recompute",
+    KEYS_VALUES: "Keys and values: the same runs, against one call",
+    FIRST_PREFILL: "A first prefill, then one by one",
+    PATHS: "Three ways to feed a text, float64, three seeds",
+    PADDING: "Left padding: each row against the row alone",
+    CAUSALITY: "Causality: the last token changes, earlier logits don't",
+    LIFETIME: "Lifetime: a call leaves the cache that it is given as it was",
+    OPERATIONS: "Crop, pick rows, fork, and go on: against a recompute of what is left",
+    CONTROLS: "Controls: mistakes that must be seen",
+}
+"""Key of a group -> its heading."""
+
+MISTAKES: dict[str, tuple[str, dict[str, Any]]] = {
+    "top-left-mask": ("mask without offset", {"mask": top_left_mask}),
+    "open-mask": ("no mask", {"mask": open_mask}),
+    "restarted-positions": ("positions restart", {"positions": restarted_positions}),
+}
+"""Key -> name, and the arguments of ``decode`` that inject it."""
 
 
 class _Model:
@@ -226,11 +234,20 @@ class _Model:
         expected: FloatArray,
         kind: Kind = "claim",
         note: str = "",
+        **case: Any,
     ) -> Claim:
         """The two are equal up to rounding; or, as a control or a change, they are not."""
-        unit = float(np.finfo(self.dtype).eps) * float(np.abs(expected).max())
         error = difference(actual, expected)
-        return Claim(group, name, self.dtype, error, ROUNDING_UNITS * unit, kind, note)
+        return Claim(
+            group,
+            name,
+            self.dtype,
+            error,
+            ROUNDING_UNITS * rounding_floor(expected),
+            kind,
+            note,
+            case,
+        )
 
 
 def difference(actual: FloatArray, expected: FloatArray) -> float:
@@ -270,19 +287,21 @@ def _first_prefill(model: _Model) -> Iterator[Claim]:
     expected = model.recompute(text)
     for n_first in (1, 4, 8):
         logits, _ = model.feed(text, [n_first, *[1] * (N_TOKENS - n_first)])
-        yield model.claim(FIRST_PREFILL, f"{n_first} at once", logits, expected)
+        yield model.claim(FIRST_PREFILL, f"{n_first} at once", logits, expected, n_first=n_first)
 
 
 def _paths(model: _Model) -> Iterator[Claim]:
     text = model.text()
     expected = model.recompute(text)
-    paths: dict[str, Callable[[], FloatArray]] = {
-        "every prefix recomputed": lambda: every_prefix(model.params, text, model.config),
-        "one by one": lambda: model.feed(text, [1] * N_TOKENS)[0],
-        "chunks of 5, 3, 7, 9": lambda: model.feed(text, RAGGED)[0],
+    chunks = f"chunks of {', '.join(map(str, RAGGED))}"
+    paths = {
+        "every-prefix": ("every prefix recomputed", every_prefix(model.params, text, model.config)),
+        "one-by-one": ("one by one", model.feed(text, [1] * N_TOKENS)[0]),
+        "chunked": (chunks, model.feed(text, RAGGED)[0]),
     }
-    for name, logits in paths.items():
-        yield model.claim(PATHS, f"seed {model.seed}, {name}", logits(), expected)
+    for path, (name, logits) in paths.items():
+        name = f"seed {model.seed}, {name}"
+        yield model.claim(PATHS, name, logits, expected, path=path, seed=model.seed)
 
 
 def _padding(model: _Model) -> Iterator[Claim]:
@@ -392,30 +411,27 @@ def _controls(model: _Model) -> Iterator[Claim]:
         text = model.text()[:, : n_past + n_new]
         expected = model.recompute(text)[:, n_past:]
         _, past = model.feed(text[:, :n_past], [n_past])
-        case = f"seed {model.seed}, {n_past} + {n_new} tokens: "
-        for name, wrong in _mistakes(model.config).items():
+        case: dict[str, Any] = {"seed": model.seed, "n_past": n_past, "n_new": n_new}
+        named = f"seed {model.seed}, {n_past} + {n_new} tokens: "
+        for mistake in _mistakes(model.config):
+            name, wrong = MISTAKES[mistake]
             with np.errstate(invalid="ignore"):  # after a window a query may see no key at all
                 logits, _ = decode(
                     model.params, text[:, n_past:], past.fork(), model.config, **wrong
                 )
             agreement = (logits.argmax(-1) == expected.argmax(-1)).mean()
-            note = f"argmax agrees on {agreement:.0%}"
-            yield model.claim(CONTROLS, case + name, logits, expected, "control", note)
+            note, of = f"argmax agrees on {agreement:.0%}", {**case, "mistake": mistake}
+            yield model.claim(CONTROLS, named + name, logits, expected, "control", note, **of)
         right, _ = decode(model.params, text[:, n_past:], past, model.config)
-        name = case + "held against the next position"
-        yield model.claim(CONTROLS, name, right[:, :-1], expected[:, 1:], "control")
+        name = named + "held against the next position"
+        yield model.claim(CONTROLS, name, right[:, :-1], expected[:, 1:], "control", **case)
 
 
-def _mistakes(config: DecoderConfig) -> dict[str, dict[str, Any]]:
-    """Arguments of ``decode`` that inject a mistake.
+def _mistakes(config: DecoderConfig) -> list[str]:
+    """Those that are mistakes in this decoder.
 
     Positions that restart are none without positions, and none with ALiBi: its bias moves by the
     same amount for all keys of a query, which softmax doesn't see.
     """
-    mistakes: dict[str, dict[str, Any]] = {
-        "mask without offset": {"mask": top_left_mask},
-        "no mask": {"mask": open_mask},
-    }
-    if config.positions in ("learned", "rope"):
-        mistakes["positions restart"] = {"positions": restarted_positions}
-    return mistakes
+    turned = config.positions in ("learned", "rope")
+    return [key for key in MISTAKES if turned or key != "restarted-positions"]

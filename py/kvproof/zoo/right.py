@@ -25,7 +25,7 @@ from kvproof.model.cached_decoder import decode
 from kvproof.model.config import DecoderConfig
 from kvproof.model.decoder import forward
 from kvproof.model.masks import BoolArray, IntArray, offset_mask, offset_positions
-from kvproof.model.params import FloatArray, Params, init_params
+from kvproof.model.params import FloatArray, Params, init_params, params_to_arrays
 
 LEARNED = DecoderConfig(
     width=32, n_heads=4, n_kv_heads=2, vocab_size=23, mlp_width=64, max_positions=48
@@ -219,8 +219,11 @@ class RightDecoder:
 
 @lru_cache(maxsize=8)
 def weights(config: DecoderConfig, seed: int, dtype: str, contrast: float) -> Params:
-    """The parameters of a decoder of the zoo; many share one set, and nobody writes into it."""
-    return sharpened(init_params(config, seed, dtype), contrast)
+    """The parameters of a decoder of the zoo; many share one set, so nobody may write into it."""
+    params = sharpened(init_params(config, seed, dtype), contrast)
+    for array in params_to_arrays(params).values():
+        array.setflags(write=False)
+    return params
 
 
 def sharpened(params: Params, contrast: float) -> Params:
