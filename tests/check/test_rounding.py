@@ -17,10 +17,11 @@ from kvproof.zoo.right import ALIBI, LEARNED, ROPE, RightDecoder
 
 def is_condemned(report: Report) -> bool:
     """Something is wrong beyond doubt; float64 has none."""
-    doubts = [finding.evidence[-1].endswith("see float64") for finding in report.findings]
-    assert report.dtype != "float64" or not any(doubts)
-    assert all(finding.confidence <= 0.5 for finding in report.findings) or not all(doubts)
-    return not all(doubts)
+    doubtful = [finding for finding in report.findings if finding.doubtful]
+    assert report.dtype != "float64" or not doubtful
+    assert all(finding.confidence <= 0.5 for finding in doubtful)
+    assert all("see float64" in finding.evidence[-1] for finding in doubtful)
+    return len(doubtful) < len(report.findings)
 
 
 @pytest.mark.parametrize("config", [LEARNED, ROPE, ALIBI], ids=lambda config: config.positions)

@@ -389,7 +389,8 @@ class _Checker:
                 doubt = Rounding(subject.dtype, self.scale).doubt(error)
         if doubt:
             said = *finding.evidence, doubt
-            finding = replace(finding, evidence=said, confidence=min(finding.confidence, 0.5))
+            confidence = min(finding.confidence, 0.5)
+            finding = replace(finding, evidence=said, confidence=confidence, doubtful=True)
         self.findings.append(finding)
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:

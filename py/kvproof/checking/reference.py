@@ -376,8 +376,17 @@ def _fault(
     unchecked = "the cache was not checked: it would be held against this"
     evidence = (sentence, unchecked, doubt) if doubt else (sentence, unchecked)
     case = Case(text, feeds([len(text[0])]))
-    confidence = 0.5 if doubt else 0.9
-    return Finding(kind, check, case, 0.0, 0.0, {}, (), evidence, "\n".join(lines), confidence)
+    return Finding(
+        kind=kind,
+        check=check,
+        case=case,
+        max_abs_error=0.0,
+        tolerance=0.0,
+        evidence=evidence,
+        snippet="\n".join(lines),
+        confidence=0.5 if doubt else 0.9,
+        doubtful=bool(doubt),
+    )
 
 
 def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:

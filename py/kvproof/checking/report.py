@@ -76,6 +76,8 @@ class Finding:
     confidence: float = 0.0
     influence: Influence | None = None
     """Drawn for one sequence in chunks, where it shows something."""
+    doubtful: bool = False
+    """It may be rounding; the last piece of evidence says how to tell."""
 
     def __str__(self) -> str:
         meaning = KINDS.get(self.kind, NO_KIND)
