@@ -300,7 +300,8 @@ def as_markdown(figures: dict[str, Any]) -> str:
             f"{protocol['dtype']}, NumPy {versions['numpy']}, PyTorch {versions['torch']}; medians "
             f"of {protocol['rounds']} rounds that take all paths in turns. A cached step above is "
             "the tuned decoder's in static memory; its matrix products are its own calls on its "
-            "own arrays, without all that lies between them.",
+            "own arrays, without all that lies between them. Each ratio is the median of those "
+            "within a round, so it needn't be the ratio of two medians below.",
             "",
             *_markdown_table(steps),
             "",

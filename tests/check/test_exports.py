@@ -1,6 +1,5 @@
 """The checker in ``kvproof``: imported when it is used, and complete or not."""
 
-import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from tests.check.decoders import Plain
 
 import kvproof
 from kvproof.checking import checker
-from kvproof.checking.subject import UNLOCKS, OutOfTime
+from kvproof.checking.subject import OutOfTime
 
 PY = Path(kvproof.__file__).parents[1]
 NAMES = ["Finding", "Report", "assert_cache_matches", "check"]
@@ -84,25 +83,3 @@ def test_progress_is_told_stage_by_stage() -> None:
         "crop, fork and reorder, then going on",
         "a second request on the same object",
     ]
-
-
-def test_all_members_that_unlock_something_are_in_the_readme() -> None:
-    section = README.partition("## Check yours")[2].partition("\n## ")[0]
-    assert [name for name in UNLOCKS if name not in section] == []
-    for name in ("vocab_size", "max_length", "full(", "step(", "keeps_old", "quantized", "noise"):
-        assert name in section
-
-
-README = (PY.parent / "README.md").read_text()
-
-
-def test_the_readmes_example_says_what_it_shows() -> None:
-    section = README.partition("## Check yours")[2].partition("\n## ")[0]
-    _, code, shown = section.split("```")[1:6:2]
-    names: dict[str, object] = {}
-    exec(code.removeprefix("python\n"), names)
-    decoder = names["Decoder"]
-    assert inspect.isclass(decoder)
-    printed = str(kvproof.check(decoder()))
-    for line in shown.strip().splitlines():
-        assert line in printed or line.startswith("$")

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -292,21 +291,6 @@ def test_help_says_what_the_exit_codes_mean(command: str, capsys: Captured) -> N
 
 
 # ------------------------------------------------------------------ as a process
-
-
-def test_the_readmes_commands_run(
-    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = (PY.parent / "README.md").read_text()
-    commands = re.findall(r"^python -m kvproof (.*?)   ", readme, re.MULTILINE)
-    names = {command.split()[0] for command in commands}
-    assert names == {"prove", "run", "audit", "costs", "check", "zoo"}
-    monkeypatch.chdir(tmp_path)
-    for command in commands:
-        if command.startswith(("check", "zoo")):  # tests/check runs them
-            continue
-        assert main(command.split()) == 0, command
-        assert capsys.readouterr().out
 
 
 def test_the_module_runs_and_its_exit_code_counts(tmp_path: Path) -> None:
