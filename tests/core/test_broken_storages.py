@@ -1,7 +1,5 @@
 """A proof is worth what it refuses: storages broken on purpose, each in one place."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 from tests.core.recompute import (
@@ -13,7 +11,7 @@ from tests.core.recompute import (
 from tests.core.test_storages import CONFIG, PARAMS
 
 from kvproof import decode, new_cache
-from kvproof.model.cache import PagedCache, RollingCache, StaticCache
+from kvproof.model.cache import STORAGES, PagedCache, RollingCache, StaticCache
 from kvproof.model.cache.rolling import Ring
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
@@ -41,7 +39,7 @@ def error_of_a_history(storage: str) -> float:
     return max(errors)
 
 
-@pytest.mark.parametrize("storage", get_args(str))
+@pytest.mark.parametrize("storage", STORAGES)
 def test_a_storage_as_it_is_passes(storage: str) -> None:
     assert error_of_a_history(storage) <= 1e-13
 

@@ -1,7 +1,7 @@
 """The tuned decoder is the plain one: same logits, same caches, same refusals."""
 
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from kvproof import (
     params_from_arrays,
     params_to_arrays,
 )
+from kvproof.model.cache import STORAGES
 from kvproof.model.fast_decoder import FastDecoder
 from kvproof.model.params import FloatArray
 
@@ -88,7 +89,7 @@ def test_all_512_positions_step_by_step(name: str, dtype: str) -> None:
     np.testing.assert_allclose(logits, expected, rtol=0, atol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("storage", get_args(str))
+@pytest.mark.parametrize("storage", STORAGES)
 def test_any_history_of_calls_gives_what_a_full_recompute_gives(
     storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +251,7 @@ def test_a_handle_that_was_used_up_is_refused() -> None:
     np.testing.assert_array_equal(again, first)
 
 
-@pytest.mark.parametrize("storage", get_args(str))
+@pytest.mark.parametrize("storage", STORAGES)
 def test_work_buffers_never_show(storage: str, dtype: str) -> None:
     """A later call of the same size changes neither logits nor caches that were given out."""
     config = DecoderConfig(window=8) if storage == "rolling" else REFERENCE

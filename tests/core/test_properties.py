@@ -25,7 +25,7 @@ from tests.core.recompute import (
 )
 
 from kvproof import DecoderConfig, KVCache, Params, decode, forward, new_cache
-from kvproof.model.cache import PagedCache
+from kvproof.model.cache import STORAGES, PagedCache
 from kvproof.model.config import Positions
 from kvproof.model.layers import Tokens
 from kvproof.model.masks import IntArray
@@ -246,7 +246,7 @@ N_EXAMPLES = 160
 
 
 @pytest.mark.parametrize("positions", get_args(Positions))
-@pytest.mark.parametrize("storage", get_args(str))
+@pytest.mark.parametrize("storage", STORAGES)
 def test_any_history_of_calls_gives_what_a_full_recompute_gives(
     storage: str, positions: Positions
 ) -> None:

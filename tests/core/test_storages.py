@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,10 +26,9 @@ from kvproof import (
     new_cache,
 )
 from kvproof.model import layers
-from kvproof.model.cache import PagedCache, RollingCache, StaticCache
+from kvproof.model.cache import STORAGES, PagedCache, RollingCache, StaticCache
 from kvproof.model.params import FloatArray
 
-STORAGES: tuple[str, ...] = get_args(str)
 IN_PLACE: tuple[str, ...] = ("static", "rolling", "paged")
 CAPACITIES = {"static": 12, "paged": 24, "rolling": 6}
 CONFIG = DecoderConfig(
