@@ -173,7 +173,7 @@ def products_path(fast: FastDecoder, prompt: IntArray) -> Path:
     views of the cache, one of the right length for each step, are made before the clock starts.
     """
     prefix = prompt.shape[1]
-    desk = fast._desk(1, 1)
+    workspace = fast._workspace(1, 1)
     _, cache = fast.decode(prompt, new_cache(REFERENCE, storage="static"))
     steps = []
     for n_total in range(prefix + 1, prefix + STEPS + 1):
@@ -186,13 +186,13 @@ def products_path(fast: FastDecoder, prompt: IntArray) -> Path:
             for block, (keys, values, weights) in zip(fast._blocks, step, strict=True):
                 assert block.w_up is not None
                 assert block.w_down is not None
-                np.dot(desk.normed_input, block.w_qkv, desk.qkv)
-                np.matmul(desk.queries, keys)
+                np.dot(workspace.normed_input, block.w_qkv, workspace.qkv)
+                np.matmul(workspace.queries, keys)
                 np.matmul(weights, values)
-                desk.merged.dot(block.w_out)
-                desk.normed_input.dot(block.w_up)
-                desk.mlp_input.dot(block.w_down)
-            desk.normed_input.dot(fast._unembedding)
+                workspace.merged.dot(block.w_out)
+                workspace.normed_input.dot(block.w_up)
+                workspace.mlp_input.dot(block.w_down)
+            workspace.normed_input.dot(fast._unembedding)
         return []
 
     return lambda: None, run

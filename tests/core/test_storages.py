@@ -353,11 +353,11 @@ def test_the_caller_may_reuse_the_memory_of_keys_and_values(storage: str) -> Non
     cache = prefilled(storage)
     plain, quick = cache.fork().begin(1), cache.begin(1)
     pair = np.random.default_rng(0).standard_normal((2, 2, 2, 1, 1, 4))
-    desk = np.empty(pair.shape[1:])
+    workspace = np.empty(pair.shape[1:])
     for layer in range(2):
-        desk[:] = pair[layer]
+        workspace[:] = pair[layer]
         for got, expected in zip(
-            quick.extend(layer, desk), plain.append(layer, *pair[layer]), strict=True
+            quick.extend(layer, workspace), plain.append(layer, *pair[layer]), strict=True
         ):
             np.testing.assert_array_equal(got, expected)
     plain.advance(1)

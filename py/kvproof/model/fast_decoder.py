@@ -71,7 +71,7 @@ class FastDecoder:
         self._blocks = [fold.block(block) for block in params.blocks]
         self._unembedding = fold.unembedding(params)
         self._gelu_offset = np.array(GELU_SLOPE / GELU_STRETCH, params.dtype)
-        self._desk = lru_cache(maxsize=4)(partial(_Desk, config, params.dtype))
+        self._workspace = lru_cache(maxsize=4)(partial(_Desk, config, params.dtype))
 
     def decode(
         self, tokens: ArrayLike, cache: KVCache, lengths: ArrayLike | None = None
@@ -84,10 +84,10 @@ class FastDecoder:
         n_past = cache.length
         tokens = self._check_tokens(tokens, n_past)
         batch_size, n_new = tokens.shape[:2]
-        desk = self._desk(batch_size, n_new)
-        if cache.shape is not desk.fits:  # a handle passes its shape on, so this is seldom
+        workspace = self._workspace(batch_size, n_new)
+        if cache.shape is not workspace.fits:  # a handle passes its shape on, so this is seldom
             cache.check_fits(self.config, batch_size, self.dtype)
-            desk.fits = cache.shape
+            workspace.fits = cache.shape
         padding = layers.check_padding(lengths, n_new, n_past, cache.padding)
         padded = any(padding.tolist())  # for a few rows quicker than NumPy's any
         places = _places(n_past, n_new, padding, padded)
@@ -96,14 +96,14 @@ class FastDecoder:
         turns = [table[places] for table in self._turns]
         cache = cache.begin(n_new, padding)
         for layer, block in enumerate(self._blocks):
-            desk.project(x, block.w_qkv, turns)
-            keys, values = cache.extend(layer, desk.new_pair)
-            desk.attend(keys, values, penalty, block.bounded)
-            x += desk.merged.dot(block.w_out)
+            workspace.project(x, block.w_qkv, turns)
+            keys, values = cache.extend(layer, workspace.new_pair)
+            workspace.attend(keys, values, penalty, block.bounded)
+            x += workspace.merged.dot(block.w_out)
             if block.w_up is not None and block.w_down is not None:
-                self._activate(desk.norm(x).dot(block.w_up), desk.active)
-                x += desk.mlp_input.dot(block.w_down)
-        logits = desk.norm(x).dot(self._unembedding).reshape(batch_size, n_new, -1)
+                self._activate(workspace.norm(x).dot(block.w_up), workspace.active)
+                x += workspace.mlp_input.dot(block.w_down)
+        logits = workspace.norm(x).dot(self._unembedding).reshape(batch_size, n_new, -1)
         cache.advance(n_new)
         return logits, cache
 

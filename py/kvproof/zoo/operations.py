@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kvproof.model.cache import ConcatCache, KVCache, PagedCache, Room, StaticCache
-from kvproof.model.cache.in_place import Lease
+from kvproof.model.cache.in_place import Generation
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 from kvproof.zoo.positions import _Counting, _CountingCache
@@ -186,8 +186,8 @@ class _SharedMemory(StaticCache):
     def fork(self) -> Self:
         self._check_live()
         handle = self._handle(self.length, self.padding)
-        handle._lease = Lease()  # as a right fork: both may go on
-        handle._version = handle._lease.version
+        handle._generation = Generation()  # as a right fork: both may go on
+        handle._version = handle._generation.version
         return handle
 
 

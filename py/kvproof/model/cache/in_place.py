@@ -9,7 +9,7 @@ from kvproof.model.cache.base import CacheShape, KVCache, StaleCacheError
 from kvproof.model.masks import IntArray
 
 
-class Lease:
+class Generation:
     """Two counters that the handles on one memory share."""
 
     version = 0
@@ -26,7 +26,7 @@ class InPlaceCache(KVCache):
 
     ``begin`` makes a second valid handle, which writes after the tokens of the first and takes
     over in ``advance``; so a call that fails halfway has harmed nobody.  ``crop`` and ``reorder``
-    take over at once, ``fork`` gets memory and a lease of its own.
+    take over at once, ``fork`` gets memory and a generation of its own.
     """
 
     keeps_old = False
@@ -36,11 +36,11 @@ class InPlaceCache(KVCache):
         shape: CacheShape,
         length: int = 0,
         padding: IntArray | None = None,
-        lease: Lease | None = None,
+        generation: Generation | None = None,
     ) -> None:
         super().__init__(shape, length, padding)
-        self._lease = Lease() if lease is None else lease
-        self._version = self._lease.version
+        self._generation = Generation() if generation is None else generation
+        self._version = self._generation.version
         self._call = 0
 
     def advance(self, n_new: int) -> None:
@@ -53,14 +53,14 @@ class InPlaceCache(KVCache):
         self.length += n_new
 
     def _take_over(self) -> Self:
-        with self._lease.lock:
+        with self._generation.lock:
             self._check_live()
-            self._lease.version += 1
-            self._version = self._lease.version
+            self._generation.version += 1
+            self._version = self._generation.version
         return self
 
     def _check_live(self) -> None:
-        if self._version != self._lease.version:
+        if self._version != self._generation.version:
             raise StaleCacheError(
                 f"this {type(self).__name__} of {self.length} tokens is stale: a decode, crop, "
                 "reorder or release has used it up; go on with the handle that the call returned, "
@@ -71,10 +71,10 @@ class InPlaceCache(KVCache):
         """Before each write: two calls begun from one handle must not mix their tokens."""
         self._check_live()
         if self._call == 0:
-            with self._lease.lock:
-                self._lease.call += 1
-                self._call = self._lease.call
-        if self._call != self._lease.call:
+            with self._generation.lock:
+                self._generation.call += 1
+                self._call = self._generation.call
+        if self._call != self._generation.call:
             raise StaleCacheError(
                 f"another call from the same {type(self).__name__} of {self.length} tokens has "
                 "written over the tokens of this one; fork() before the call to keep both"

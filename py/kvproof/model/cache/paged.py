@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room, reserved
-from kvproof.model.cache.in_place import InPlaceCache, Lease
+from kvproof.model.cache.in_place import Generation, InPlaceCache
 from kvproof.model.masks import BoolArray, IntArray
 from kvproof.model.params import FloatArray
 
@@ -93,9 +93,9 @@ class PagedCache(InPlaceCache):
         table: IntArray,
         length: int = 0,
         padding: IntArray | None = None,
-        lease: Lease | None = None,
+        generation: Generation | None = None,
     ) -> None:
-        super().__init__(shape, length, padding, lease)
+        super().__init__(shape, length, padding, generation)
         self.pool = pool
         self.table = table
         self._parent: Self | None = None
@@ -168,7 +168,7 @@ class PagedCache(InPlaceCache):
         index = self._check_rows(rows)
         shape = replace(self.shape, batch_size=len(index))
         table, padding = self.table[index], self.padding[index]
-        cache = type(self)(shape, self.pool, table, self.length, padding, self._lease)
+        cache = type(self)(shape, self.pool, table, self.length, padding, self._generation)
         return self._replaced_by(cache)
 
     def fork(self) -> Self:  # noqa: D102
@@ -208,7 +208,7 @@ class PagedCache(InPlaceCache):
         return {id(self.table): self.table.nbytes, **pieces}
 
     def _handle(self, table: IntArray, length: int, padding: IntArray) -> Self:
-        return type(self)(self.shape, self.pool, table, length, padding, self._lease)
+        return type(self)(self.shape, self.pool, table, length, padding, self._generation)
 
     def _replaced_by(self, handle: Self) -> Self:
         handle._take_over()

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room
-from kvproof.model.cache.in_place import InPlaceCache, Lease
+from kvproof.model.cache.in_place import Generation, InPlaceCache
 from kvproof.model.config import DecoderConfig
 from kvproof.model.masks import BoolArray, IntArray, check_integer
 from kvproof.model.params import FloatArray
@@ -74,9 +74,9 @@ class RollingCache(InPlaceCache):
         slots: IntArray,
         length: int = 0,
         padding: IntArray | None = None,
-        lease: Lease | None = None,
+        generation: Generation | None = None,
     ) -> None:
-        super().__init__(shape, length, padding, lease)
+        super().__init__(shape, length, padding, generation)
         self.ring = ring
         self.keys = keys
         self.values = values
@@ -172,11 +172,11 @@ class RollingCache(InPlaceCache):
 
     def reorder(self, rows: Sequence[int]) -> Self:  # noqa: D102
         index = self._check_rows(rows)
-        return self._copy(index, self._lease)._take_over()
+        return self._copy(index, self._generation)._take_over()
 
     def fork(self) -> Self:  # noqa: D102
         self._check_live()
-        return self._copy(np.arange(self.shape.batch_size), Lease())
+        return self._copy(np.arange(self.shape.batch_size), Generation())
 
     def keys_values(self) -> list[tuple[FloatArray, FloatArray]]:
         """(K, V) of each layer, each (B, H_kv, places, D) in the order of ``slots``."""
@@ -187,13 +187,15 @@ class RollingCache(InPlaceCache):
         """All places and their slot numbers, whatever the length."""
         return {id(array): array.nbytes for array in (self.slots, *self.keys, *self.values)}
 
-    def _copy(self, index: IntArray, lease: Lease) -> Self:
+    def _copy(self, index: IntArray, generation: Generation) -> Self:
         shape = replace(self.shape, batch_size=len(index))
         keys = [array[index] for array in self.keys]
         values = [array[index] for array in self.values]
         slots, padding = self.slots[index], self.padding[index]
-        return type(self)(shape, self.ring, keys, values, slots, self.length, padding, lease)
+        return type(self)(shape, self.ring, keys, values, slots, self.length, padding, generation)
 
     def _handle(self, slots: IntArray, length: int, padding: IntArray) -> Self:
         keys, values = self.keys, self.values
-        return type(self)(self.shape, self.ring, keys, values, slots, length, padding, self._lease)
+        return type(self)(
+            self.shape, self.ring, keys, values, slots, length, padding, self._generation
+        )

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from kvproof.model.cache.base import DEFAULT_ROOM, CacheShape, Room, reserved
-from kvproof.model.cache.in_place import InPlaceCache, Lease
+from kvproof.model.cache.in_place import Generation, InPlaceCache
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 
@@ -25,9 +25,9 @@ class StaticCache(InPlaceCache):
         arrays: list[FloatArray],
         length: int = 0,
         padding: IntArray | None = None,
-        lease: Lease | None = None,
+        generation: Generation | None = None,
     ) -> None:
-        super().__init__(shape, length, padding, lease)
+        super().__init__(shape, length, padding, generation)
         self.arrays = arrays
 
     reserves_memory = True
@@ -83,7 +83,7 @@ class StaticCache(InPlaceCache):
         index = self._check_rows(rows)
         arrays = [array[:, index] for array in self.arrays]
         shape = replace(self.shape, batch_size=len(index))
-        cache = type(self)(shape, arrays, self.length, self.padding[index], self._lease)
+        cache = type(self)(shape, arrays, self.length, self.padding[index], self._generation)
         return cache._take_over()
 
     def fork(self) -> Self:  # noqa: D102
@@ -101,4 +101,4 @@ class StaticCache(InPlaceCache):
         return {id(array): array.nbytes for array in self.arrays}
 
     def _handle(self, length: int, padding: IntArray) -> Self:
-        return type(self)(self.shape, self.arrays, length, padding, self._lease)
+        return type(self)(self.shape, self.arrays, length, padding, self._generation)
