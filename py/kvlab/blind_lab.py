@@ -74,9 +74,10 @@ FAINTEST, STRONGEST = 0.12, 0.5
 class BlindLab(ControlledLab):
     """Two maps, errors and agreement, and what to see in them (see ``kvlab.session.Lab``)."""
 
+    draws_candidates = True
+
     def __init__(self) -> None:
         self._errors, self._agreement = _Map(), _Map()
-        self._candidate: BlindSpots | None = None
         controls = {
             "bug": select(
                 "blind.bug.title",
@@ -88,22 +89,15 @@ class BlindLab(ControlledLab):
         }
         super().__init__(controls, {"errors": self._errors, "agreement": self._agreement}, {})
 
-    def replace(self, candidate: dict[str, Any] | None) -> None:
-        """Show something of the visitor's own in place of the chosen mistake.
-
-        Args:
-            candidate: what ``Candidate.answer`` says of it for this lab; None: there is none.
-        """
-        self._candidate = None if candidate is None else _candidate_spots(candidate)
-        self._update()
-
-    def show(self, bug: str, dtype: str) -> Iterator[Text]:
-        """Draw both maps of a mistake; say where it is invisible."""
-        if self._candidate is None:
+    def show(
+        self, bug: str, dtype: str, candidate: dict[str, Any] | None = None
+    ) -> Iterator[Text]:
+        """Draw both maps, of a mistake or of the candidate; say where it is invisible."""
+        if candidate is None:
             spots = _spots(bug, dtype)
             said = texts(spots, is_mistake=BUGS[bug].specimen is not None)
         else:
-            spots = self._candidate
+            spots = _candidate_spots(candidate)
             said = candidate_texts(spots)
         self._draw(spots)
         return said
@@ -231,7 +225,7 @@ def texts(spots: BlindSpots, is_mistake: bool) -> Iterator[Text]:
 
 
 def candidate_texts(spots: BlindSpots) -> Iterator[Text]:
-    """The same of something of the visitor's own, which may be invisible anywhere."""
+    """The same of a candidate, which may be invisible anywhere."""
     yield _floor(spots)
     cells, n_unseen = spots.unseen.size, int(spots.unseen.sum())
     if n_unseen == cells:

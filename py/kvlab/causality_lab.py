@@ -6,19 +6,14 @@ Computes nothing itself: every number comes from ``kvproof.perturb_future``.
 from collections.abc import Iterator
 
 import numpy as np
-from bokeh.models import (
-    CategoricalColorMapper,
-    CategoricalMarkerMapper,
-    ColumnDataSource,
-    Model,
-    Span,
-)
+from bokeh.models import ColumnDataSource, Model, Span
 from numpy.typing import NDArray
 
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import number
 from kvlab.log_axis import ZERO_LEVEL, error_axis, place
+from kvlab.marks import by_state, draw_marks, text_marks
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
@@ -27,12 +22,12 @@ from kvproof.model.masks import Mask
 N_TOTAL = 24
 MASKS: dict[str, Mask] = {"causality.causal": offset_mask, "causality.open": open_mask}
 """Message -> which keys each query sees."""
-MARKS = {
-    "hidden-future": ("dash", "–", "mark-future"),
-    "difference": ("circle", "●", "difference"),
-    "wrongly-seen": ("triangle", "▲", "wrongly-seen"),
+INKS = {
+    "hidden-future": "mark-future",
+    "difference": "difference",
+    "wrongly-seen": "wrongly-seen",
 }
-"""State of an output -> its mark, the same as text, the mark's concept."""
+"""State of an output -> the concept of its mark."""
 
 
 class CausalityLab(ControlledLab):
@@ -45,7 +40,7 @@ class CausalityLab(ControlledLab):
             "mask": radio(list(MASKS), "causality.causal", list(MASKS)),
         }
         parts: dict[str, Part] = {"moves": self._moves}
-        super().__init__(controls, parts, {state: mark for state, (_, mark, _) in MARKS.items()})
+        super().__init__(controls, parts, text_marks(INKS))
 
     def show(self, changed: int, mask: str) -> Iterator[Text]:
         """Draw how far the outputs move, and say what that means for a cache."""
@@ -106,26 +101,16 @@ class _Moves:
         }
 
     def _draw_points(self) -> None:
-        states = list(MARKS)
-        ink = CategoricalColorMapper(factors=states, palette=["black"])
-        themed(ink, palette=[concept for _, _, concept in MARKS.values()])
-        shape = CategoricalMarkerMapper(
-            factors=states, markers=[marker for marker, _, _ in MARKS.values()]
-        )
-        colour = {"field": "state", "transform": ink}
         self.figure.segment(
-            "x", ZERO_LEVEL, "x", "y", source=self._points, line_width=2, line_color=colour
-        )
-        self.figure.scatter(
+            "x",
+            ZERO_LEVEL,
             "x",
             "y",
             source=self._points,
-            size=11,
-            marker={"field": "state", "transform": shape},
-            line_color=colour,
-            fill_color=colour,
             line_width=2,
+            line_color=by_state(INKS),
         )
+        draw_marks(self.figure, self._points, INKS, size=11, line_width=2)
 
     def show(self, moves: NDArray[np.float64], changed: int) -> None:
         """Draw all positions; ``changed`` is that of the replaced token."""
@@ -135,8 +120,7 @@ class _Moves:
         self._points.data = {
             "x": position.tolist(),
             "y": [place(move) for move in values],
-            "move": values,
-            "text": [number(move) for move in values],
+            "move": [number(move) for move in values],
             "state": np.where(position < changed, earlier, "difference").tolist(),
         }
         self._changed.location = changed - 0.5

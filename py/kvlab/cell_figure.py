@@ -1,32 +1,9 @@
 """A figure of cells: one square each, with the colour and the mark of its state."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from bokeh.models import (
-    CategoricalColorMapper,
-    CategoricalMarkerMapper,
-    ColumnDataSource,
-    Model,
-)
+from bokeh.models import ColumnDataSource, Model
 
 from kvlab.figures import empty_figure
-from kvlab.palette import themed
-
-MARKS = {
-    "history": ("circle", "●", "mark"),
-    "chunk": ("circle", "●", "mark"),
-    "recompute": ("x", "×", "mark"),
-    "hidden-future": ("dash", "–", "mark-future"),
-    "wrongly-hidden": ("x", "×", "mark"),
-    "shared": ("square", "▣", "mark"),
-}
-"""State of a cell, which is also its concept -> its mark, the same as text, the mark's concept."""
-
-
-def text_marks(states: Sequence[str]) -> dict[str, str]:
-    """The marks as text of these states."""
-    return {state: MARKS[state][1] for state in states}
+from kvlab.marks import MARKS, by_state, draw_marks
 
 
 class CellFigure:
@@ -41,45 +18,23 @@ class CellFigure:
         self.figure = empty_figure(aspect_ratio=aspect_ratio)
         self.figure.grid.visible = False
         self.cells = ColumnDataSource({"x": [], "y": [], "state": []})
-        states = list(MARKS)
-        fill = CategoricalColorMapper(factors=states, palette=["black"])
-        themed(fill, palette=states)
+        fill = by_state({state: state for state in MARKS})
         self.figure.rect(
-            "x", "y", 0.92, 0.92, source=self.cells, line_color=None, fill_color=_mapped(fill)
+            "x", "y", 0.92, 0.92, source=self.cells, line_color=None, fill_color=fill
         )
-        ink = CategoricalColorMapper(factors=states, palette=["black"])
-        themed(ink, palette=[MARKS[state][2] for state in states])
+        inks = {state: mark.ink for state, mark in MARKS.items()}
         if mark_size is None:
-            self._draw_labels(ink)
+            self.figure.text(
+                "x",
+                "y",
+                text="label",
+                source=self.cells,
+                text_color=by_state(inks),
+                text_align="center",
+                text_baseline="middle",
+                text_font_size="11px",
+            )
         else:
-            self._draw_marks(ink, mark_size)
+            look = {"size": mark_size, "line_width": 1.5}
+            self.marks = draw_marks(self.figure, self.cells, inks, **look)
         self.outputs: dict[str, tuple[Model, str]] = {"cells": (self.cells, "data")}
-
-    def _draw_marks(self, ink: Model, size: float) -> None:
-        markers = [marker for marker, _, _ in MARKS.values()]
-        self.figure.scatter(
-            "x",
-            "y",
-            source=self.cells,
-            size=size,
-            marker=_mapped(CategoricalMarkerMapper(factors=list(MARKS), markers=markers)),
-            line_color=_mapped(ink),
-            fill_color=_mapped(ink),
-            line_width=1.5,
-        )
-
-    def _draw_labels(self, ink: Model) -> None:
-        self.figure.text(
-            "x",
-            "y",
-            text="label",
-            source=self.cells,
-            text_color=_mapped(ink),
-            text_align="center",
-            text_baseline="middle",
-            text_font_size="11px",
-        )
-
-
-def _mapped(mapper: Model) -> dict[str, Any]:
-    return {"field": "state", "transform": mapper}

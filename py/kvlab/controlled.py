@@ -4,8 +4,9 @@ A lab of this kind says which controls it has, and what one state looks like; th
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import product
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import panel as pn
 from bokeh.models import ColumnDataSource, Model, Select
@@ -102,12 +103,21 @@ def select(
 
 
 class ControlledLab:
-    """A lab (see ``kvlab.session.Lab``) whose subclass implements ``show``."""
+    """A lab (see ``kvlab.session.Lab``) whose subclass implements ``show``.
+
+    What it shows is a function of its controls and, if it ``draws_candidates``, of what a mask or a
+    decoder of the visitor's does there.
+    """
+
+    draws_candidates: ClassVar[bool] = False
+    """``show`` takes ``candidate``: what ``kvlab.candidate.Candidate.answer`` says of it, or None."""
 
     def __init__(
         self, controls: dict[str, Control], parts: Mapping[str, Part], marks: dict[str, str]
     ) -> None:
         self._controls = controls
+        self._candidate: dict[str, Any] | None = None
+        self._waits = self._is_stale = False
         self.marks = marks
         self._texts = ColumnDataSource(name="texts")
         for control in controls.values():
@@ -140,6 +150,29 @@ class ControlledLab:
         for combination in product(*(control.values for control in self._controls.values())):
             yield dict(zip(self._controls, combination, strict=True))
 
+    @contextmanager
+    def drawn_once(self, candidate: dict[str, Any] | None = None) -> Iterator[None]:
+        """Draw all that changes inside at its end, once.
+
+        Args:
+            candidate: what is drawn of the visitor's from now on, where the lab can; None: nothing.
+        """
+        self._is_stale |= candidate != self._candidate
+        self._candidate = candidate
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+        if self._is_stale:
+            self._update()
+
     def _update(self) -> None:
+        self._is_stale = True
+        if self._waits:
+            return
         values = {name: control.value for name, control in self._controls.items()}
+        if self.draws_candidates:
+            values["candidate"] = self._candidate
         self._texts.data = columns(self.show(**values))
+        self._is_stale = False

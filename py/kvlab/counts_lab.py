@@ -178,7 +178,7 @@ class _Growth:
         }
         self._curves.data = {
             "x": self._xs,
-            **ways,
+            **{way: [f"{n:,}" for n in ns] for way, ns in ways.items()},
             **{f"{way}_y": [max(n, NOTHING) for n in ns] for way, ns in ways.items()},
         }
         self._now.location = now

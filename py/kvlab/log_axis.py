@@ -11,7 +11,7 @@ from kvlab.words import worded
 ZERO_LEVEL = 1e-18
 """Where an exact zero is drawn: a log axis has none, so its lowest tick stands for it."""
 INFINITE_LEVEL = 1e3
-"""Where an infinite error is drawn: that of a logit that is no number."""
+"""Where an error is drawn that isn't a number, or that is infinite: that of such a logit."""
 
 
 def error_axis(fig: figure, infinite: bool = False, name: str = "x") -> None:
@@ -23,10 +23,10 @@ def error_axis(fig: figure, infinite: bool = False, name: str = "x") -> None:
     axis.ticker = FixedTicker(ticks=ticks)
     messages: dict[float, str] = {ZERO_LEVEL: "axis.exact-zero"}
     if infinite:
-        messages[INFINITE_LEVEL] = "ladder.no-number"
+        messages[INFINITE_LEVEL] = "axis.no-number"
     worded(axis[0], major_label_overrides=messages)
 
 
 def place(error: float) -> float:
-    """Where an error is drawn."""
-    return INFINITE_LEVEL if math.isinf(error) else max(error, ZERO_LEVEL)
+    """Where an error is drawn: with four digits, which is far below a pixel."""
+    return max(float(f"{error:.3e}"), ZERO_LEVEL) if math.isfinite(error) else INFINITE_LEVEL

@@ -7,6 +7,7 @@ so the page applies either to the one document that it shows.
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bokeh.document import Document
@@ -32,6 +33,10 @@ class Lab(Protocol):
         """All combinations of control values."""
         ...
 
+    def drawn_once(self, candidate: dict[str, Any] | None) -> AbstractContextManager[None]:
+        """Draw all that changes inside at its end, once."""
+        ...
+
 
 class Session:
     """One document with one lab in it."""
@@ -39,19 +44,24 @@ class Session:
     def __init__(self, make_lab: type[Lab]) -> None:
         self.lab = make_lab()
         self.document = Document()
-        self._candidate = "null"
         with self.document.models.freeze():  # one look at all models instead of one for each root
             for name, root in self.lab.roots.items():
                 root.name = name
                 self.document.add_root(root)
 
-    def set(self, values: dict[str, Any]) -> None:
-        """Move the controls as the page would, by a Bokeh patch, so that Panel answers."""
+    def set(self, values: dict[str, Any], candidate: dict[str, Any] | None = None) -> None:
+        """Move the controls as the page would, by a Bokeh patch, so that Panel answers.
+
+        Args:
+            values: control name -> value.
+            candidate: what a mask or decoder of the visitor's does there, for a lab that draws it.
+        """
         events = [
             {"kind": "ModelChanged", "model": model.ref, "attr": attr, "new": values[name]}
             for name, (model, attr) in self.lab.widgets.items()
         ]
-        self.document.apply_json_patch({"events": events})
+        with self.lab.drawn_once(candidate):
+            self.document.apply_json_patch({"events": events})
 
     def state(self) -> list[Any]:
         """Values of all outputs, in the order of ``description()['outputs']``."""
@@ -62,16 +72,12 @@ class Session:
 
         Args:
             values_json: control name -> value.
-            candidate_json: what something of the visitor's does in this call, for a lab with
-                ``replace``; "null": nothing.
+            candidate_json: as ``set`` takes it; "null": nothing.
 
         Raises:
             ValueError: an output holds NaN or an infinity, which JSON doesn't have.
         """
-        if candidate_json != self._candidate:
-            self._candidate = candidate_json
-            self.lab.replace(json.loads(candidate_json))  # type: ignore[attr-defined]
-        self.set(json.loads(values_json))
+        self.set(json.loads(values_json), json.loads(candidate_json))
         return f"[{', '.join(map(_to_json, self.lab.outputs, self.state()))}]"
 
     def description(self) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from itertools import product
 
 from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
 
-from kvlab.cell_figure import CellFigure, text_marks
+from kvlab.cell_figure import CellFigure
 from kvlab.controlled import ControlledLab, Part, Table, radio, slider
 from kvlab.formats import multiple
+from kvlab.marks import text_marks
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, Call, trace_calls

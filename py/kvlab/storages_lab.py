@@ -10,11 +10,12 @@ import numpy as np
 from bokeh.models import ColumnDataSource, Model, Range1d
 from bokeh.plotting import figure
 
-from kvlab.cell_figure import MARKS, CellFigure
+from kvlab.cell_figure import CellFigure
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import number, size
 from kvlab.log_axis import error_axis, place
+from kvlab.marks import MARKS
 from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
@@ -27,7 +28,7 @@ ACROSS = 2 * BLOCK_SIZE
 """Places beside each other; more of them go into the next line."""
 STRIDE = ACROSS + 1
 """The branches stand side by side with a gap of one place between them."""
-SHARED_MARK = MARKS["shared"][1]
+SHARED_MARK = MARKS["shared"].text
 LIGHT, HEAVY = 1, 3
 """Width of a block's outline, and of one that both branches point to."""
 LARGEST = 70_000
@@ -179,7 +180,6 @@ class _Errors:
         errors = [report.max_abs_error for report in reports]
         self._rows.data = {
             "row": list(range(len(reports))),
-            "error": errors,
             "x": [place(error) for error in errors],
             "floor": [report.rounding_floor for report in reports],
         }

@@ -9,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 from bokeh.models import ColumnDataSource, Model, Span
 
-from kvlab.cell_figure import CellFigure, text_marks
+from kvlab.cell_figure import CellFigure
 from kvlab.controlled import ControlledLab, Part, radio, slider
 from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.formats import number
 from kvlab.log_axis import error_axis, place
+from kvlab.marks import text_marks
 from kvlab.palette import themed
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, TrimReport, trim_or_refeed
@@ -171,6 +172,5 @@ class _Errors:
         """Draw them in the order of ``ERRORS``."""
         self._rows.data = {
             "row": list(range(len(errors))),
-            "error": errors,
             "x": [place(error) for error in errors],
         }

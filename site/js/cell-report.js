@@ -45,7 +45,7 @@ const STATES = {
   chunk: ["●", "report.state.chunk"],
   "hidden-future": ["–", "report.state.hidden-future"],
   "wrongly-hidden": ["×", "report.state.wrongly-hidden"],
-  "wrongly-seen": ["!", "report.state.wrongly-seen"],
+  "wrongly-seen": ["▲", "report.state.wrongly-seen"],
 };
 
 const translated = translator(sentences);

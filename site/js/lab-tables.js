@@ -1,9 +1,8 @@
 // The figures as tables: the same arrays that are drawn, for readers who prefer or need text.
 
-import { number } from "./numbers.js";
-
 /**
- * @typedef {Record<string, (string | number)[]>} Columns of a data source
+ * @typedef {string | number} Cell a text, a state, or the number of a row
+ * @typedef {Record<string, Cell[]>} Columns of a data source
  * @typedef {Record<string, string>} Marks a cell's state -> its mark
  */
 
@@ -48,7 +47,7 @@ function listRows(data, [first, ...others], marks) {
 
 /**
  * @param {HTMLTableElement} table
- * @param {{rows: (string | number)[], columns: (string | number)[], values: (string | number)[]}} data
+ * @param {{rows: Cell[], columns: Cell[], values: Cell[]}} data
  *   one entry a cell, row by row
  * @param {Marks} marks
  */
@@ -73,7 +72,7 @@ function row(...cells) {
 
 /**
  * @param {"row" | "col"} scope
- * @param {string | number} text
+ * @param {Cell} text
  */
 function heading(scope, text) {
   const element = document.createElement("th");
@@ -83,20 +82,12 @@ function heading(scope, text) {
 }
 
 /**
- * @param {string | number} value
+ * @param {Cell} value
  * @param {Marks} marks
  */
 function cell(value, marks) {
   const element = document.createElement("td");
-  const mark = marks[value];
-  if (mark) {
-    element.className = String(value);
-    element.textContent = mark;
-  } else if (typeof value === "number") {
-    element.dataset.value = String(value);
-    element.textContent = number(value);
-  } else {
-    element.textContent = String(value);
-  }
+  element.className = value in marks ? String(value) : "";
+  element.textContent = marks[value] ?? String(value);
   return element;
 }
