@@ -89,9 +89,7 @@ class BlindLab(ControlledLab):
         }
         super().__init__(controls, {"errors": self._errors, "agreement": self._agreement}, {})
 
-    def show(
-        self, bug: str, dtype: str, candidate: dict[str, Any] | None = None
-    ) -> Iterator[Text]:
+    def show(self, bug: str, dtype: str, candidate: dict[str, Any] | None = None) -> Iterator[Text]:
         """Draw both maps, of a mistake or of the candidate; say where it is invisible."""
         if candidate is None:
             spots = _spots(bug, dtype)

@@ -1,5 +1,7 @@
 """A figure of cells: one square each, with the colour and the mark of its state."""
 
+from collections.abc import Sequence
+
 from bokeh.models import ColumnDataSource, Model
 
 from kvlab.figures import empty_figure
@@ -10,19 +12,18 @@ class CellFigure:
     """Cells at whole numbers of x and y; the subclass sets the axes and fills in the cells.
 
     Args:
+        states: that a cell may be in, of ``MARKS``.
         aspect_ratio: width / height of the figure.
         mark_size: of the marks, in pixels; None: in place of its mark each cell has a ``label``.
     """
 
-    def __init__(self, aspect_ratio: float, mark_size: float | None) -> None:
+    def __init__(self, states: Sequence[str], aspect_ratio: float, mark_size: float | None) -> None:
         self.figure = empty_figure(aspect_ratio=aspect_ratio)
         self.figure.grid.visible = False
         self.cells = ColumnDataSource({"x": [], "y": [], "state": []})
-        fill = by_state({state: state for state in MARKS})
-        self.figure.rect(
-            "x", "y", 0.92, 0.92, source=self.cells, line_color=None, fill_color=fill
-        )
-        inks = {state: mark.ink for state, mark in MARKS.items()}
+        fill = by_state({state: state for state in states})
+        self.figure.rect("x", "y", 0.92, 0.92, source=self.cells, line_color=None, fill_color=fill)
+        inks = {state: MARKS[state].ink for state in states}
         if mark_size is None:
             self.figure.text(
                 "x",

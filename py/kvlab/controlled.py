@@ -110,7 +110,7 @@ class ControlledLab:
     """
 
     draws_candidates: ClassVar[bool] = False
-    """``show`` takes ``candidate``: what ``kvlab.candidate.Candidate.answer`` says of it, or None."""
+    """``show`` takes ``candidate``: None, or what ``kvlab.candidate.Candidate.answer`` says."""
 
     def __init__(
         self, controls: dict[str, Control], parts: Mapping[str, Part], marks: dict[str, str]

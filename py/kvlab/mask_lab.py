@@ -21,6 +21,7 @@ from kvlab.palette import themed
 from kvlab.words import Text, worded
 from kvproof import MaskReport, MaskResult, compare_masks
 
+MAX_PAST, MAX_NEW = 32, 16
 DTYPES = ["float32", "float64"]
 STATES = ["history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen"]
 FRAME_RATIO = 2.2
@@ -38,8 +39,8 @@ class MaskLab(ControlledLab):
     def __init__(self) -> None:
         self._offset, self._top_left, self._errors = _MaskFigure(), _MaskFigure(), _ErrorFigure()
         controls = {
-            "n_past": slider("mask.n-past", range(33), 4),
-            "n_new": slider("mask.n-new", range(1, 17), 2),
+            "n_past": slider("mask.n-past", range(MAX_PAST + 1), 4),
+            "n_new": slider("mask.n-new", range(1, MAX_NEW + 1), 2),
             "dtype": radio(DTYPES, "float64"),
         }
         parts: dict[str, Part] = {
@@ -72,7 +73,7 @@ class _MaskFigure(CellFigure):
     """One mask: a cell for each query position, down, and key position, across."""
 
     def __init__(self) -> None:
-        super().__init__(aspect_ratio=2, mark_size=16)
+        super().__init__(STATES, aspect_ratio=2, mark_size=16)
         worded(self.figure.xaxis[0], axis_label="axis.key-position")
         worded(self.figure.yaxis[0], axis_label="axis.query-position")
         self._border = Span(dimension="height", line_dash="dashed", line_width=1.5)

@@ -19,6 +19,7 @@ from kvproof import REFERENCE, Call, trace_calls
 MAX_TOKENS = 12
 FIRST = ["1", "2", "4", "8"]
 CHUNKS = ["1", "2", "3", "5"]
+STATES = ["chunk", "recompute", "history"]
 N_LAYERS = REFERENCE.n_layers
 STRIDE = MAX_TOKENS + 1
 """The layers stand side by side with a gap of one row between them."""
@@ -43,7 +44,7 @@ class StepperLab(ControlledLab):
             "recomputed_grid": self._recomputed.grid,
             "cached_grid": self._cached.grid,
         }
-        super().__init__(controls, parts, text_marks(["chunk", "history", "recompute"]))
+        super().__init__(controls, parts, text_marks(STATES))
 
     def show(self, tokens: int, first: str, chunk: str) -> Iterator[Text]:
         """Draw all calls up to the last token read; sum up."""
@@ -106,7 +107,7 @@ class _Calls(CellFigure):
     """A line for each call, a cell for each row that it touches, the layers side by side."""
 
     def __init__(self) -> None:
-        super().__init__(aspect_ratio=1.6, mark_size=6)
+        super().__init__(STATES, aspect_ratio=1.6, mark_size=6)
         self.grid = Table()
         worded(self.figure.xaxis[0], axis_label="stepper.axis-rows")
         worded(self.figure.yaxis[0], axis_label="stepper.axis-calls")

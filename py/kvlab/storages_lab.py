@@ -93,7 +93,7 @@ class _Places(CellFigure):
     """A cell for each place of memory, with the number of the token that it holds."""
 
     def __init__(self) -> None:
-        super().__init__(aspect_ratio=2.6, mark_size=None)
+        super().__init__(["history", "hidden-future", "shared"], aspect_ratio=2.6, mark_size=None)
         for axis in self.figure.axis:
             axis.visible = False
         self.figure.x_range.update(start=-0.7, end=len(BRANCHES) * STRIDE - 1.3)

@@ -23,6 +23,7 @@ from kvproof.model.masks import BoolArray
 KEPT = 4
 WINDOWS = {"window.none": None, "window.four": 4}
 """Message -> tokens that a query of the decoder sees."""
+STATES = ["history", "wrongly-hidden", "hidden-future"]
 N_LAYERS = REFERENCE.n_layers
 STRIDE = KEPT + 1
 """The layers stand below each other with a gap of one row between them."""
@@ -42,8 +43,7 @@ class WindowLab(ControlledLab):
             "window": radio(list(WINDOWS), "window.none", list(WINDOWS)),
         }
         parts: dict[str, Part] = {"kept": self._kept, "refed": self._refed, "errors": self._errors}
-        marks = text_marks(["history", "wrongly-hidden", "hidden-future"])
-        super().__init__(controls, parts, marks)
+        super().__init__(controls, parts, text_marks(STATES))
 
     def show(self, tokens: int, extra: int, window: str) -> Iterator[Text]:
         """Draw both fields and the differences."""
@@ -90,7 +90,7 @@ class _Field(CellFigure):
     """A line for each kept key of each layer, a cell for each token of the text."""
 
     def __init__(self) -> None:
-        super().__init__(aspect_ratio=2, mark_size=7)
+        super().__init__(STATES, aspect_ratio=2, mark_size=7)
         worded(self.figure.xaxis[0], axis_label="window.axis-token")
         worded(self.figure.yaxis[0], axis_label="window.axis-key")
         self.figure.y_range.update(start=N_LAYERS * STRIDE - 1.4, end=-0.6)

@@ -9,7 +9,9 @@ from tests.check.decoders import Plain, Raises
 
 from kvlab.candidate import Candidate, draw
 from kvlab.cell_runner import CANDIDATE
-from kvlab.mask_lab import CELL_STATES, MaskLab
+from kvlab.formats import number
+from kvlab.log_axis import INFINITE_LEVEL
+from kvlab.mask_lab import STATES, MaskLab
 from kvlab.session import Session
 from kvproof import mask_result, offset_mask, open_mask, top_left_mask
 from kvproof.model.masks import BoolArray, Mask
@@ -77,7 +79,7 @@ def test_a_mask_is_drawn_with_its_errors() -> None:
     states = np.array(outputs["top-left-mask.cells"]["state"]).reshape(2, 6)
     assert states[0].tolist() == ["wrongly-hidden"] * 3 + ["history", "chunk", "hidden-future"]
     expected = mask_result(keys_apart, 4, 2)
-    assert outputs["errors.rows"]["top_left"] == expected.row_errors.tolist()
+    assert outputs["errors.rows"]["top_left"] == [number(one) for one in expected.row_errors]
     said = candidate_texts(outputs)
     assert said["mask.candidate.summary"] == {
         "opened": "4",
@@ -98,7 +100,7 @@ def test_an_open_future_has_a_mark_of_its_own() -> None:
     states = drawn(draw(open_mask))["top-left-mask.cells"]["state"]
     assert states.count("wrongly-seen") == 1
     assert "wrongly-seen" not in drawn(None)["top-left-mask.cells"]["state"]
-    assert set(states) <= set(CELL_STATES)
+    assert set(states) <= set(STATES)
 
 
 @pytest.mark.parametrize("thing", [offset_mask, Plain()])
@@ -125,8 +127,8 @@ def test_logits_that_are_no_numbers_are_drawn_at_the_top() -> None:
             return logits * np.nan, cache
 
     rows = drawn(draw(Nan()))["errors.rows"]
-    assert rows["top_left"] == ["nan", "nan"]
-    assert rows["top_left_y"] == [20.0, 20.0]
+    assert rows["top_left"] == ["NaN", "NaN"]
+    assert rows["top_left_y"] == [INFINITE_LEVEL, INFINITE_LEVEL]
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,17 @@ def test_each_token_and_both_masks_are_there() -> None:
 @pytest.mark.parametrize("changed", [0, 1, 12, 23])
 def test_with_the_mask_the_moves_are_those_of_the_plain_decoder(changed: int) -> None:
     points = move(Session(CausalityLab), changed=changed)["moves.points"]
-    np.testing.assert_allclose(points["move"], moves_by_forward(changed), atol=1e-13)
+    np.testing.assert_allclose(points["y"], moves_by_forward(changed), rtol=1e-3, atol=1e-13)
 
 
 def test_before_the_replaced_token_nothing_moves_with_the_mask_and_all_without() -> None:
     for values, state in all_states("causality"):
         changed, points = values["changed"], state["moves.points"]
         assert points["x"] == list(range(N_TOTAL))
-        earlier, later = points["move"][:changed], points["move"][changed:]
+        earlier, later = points["y"][:changed], points["y"][changed:]
         assert min(later) > 0.01
         if values["mask"] == CAUSAL:
-            assert earlier == [0] * changed, "not even the last bit"
+            assert earlier == [ZERO_LEVEL] * changed, "not even the last bit"
         else:
             assert all(one > 0.01 for one in earlier)
 
@@ -51,17 +51,17 @@ def test_picture_numbers_and_sentence_agree() -> None:
         changed, points = values["changed"], state["moves.points"]
         before = "hidden-future" if values["mask"] == CAUSAL else "wrongly-seen"
         assert points["state"] == [before] * changed + ["difference"] * (N_TOTAL - changed)
-        assert points["y"] == [max(one, ZERO_LEVEL) for one in points["move"]]
-        assert [text == "0" for text in points["text"]] == [one == 0 for one in points["move"]]
+        assert [text == "0" for text in points["move"]] == [y == ZERO_LEVEL for y in points["y"]]
         assert state["moves.line"] == changed - 0.5
-        assert float(value(state, "later")) == max(points["move"][changed:])
+        assert float(value(state, "later")) == pytest.approx(max(points["y"][changed:]), rel=1e-3)
         case, (verdict, args), _ = sentences(state, "summary")
         assert case == ("causality.case", {"changed": str(changed), "total": str(N_TOTAL)})
         if changed == 0:
             assert verdict == "causality.none-before"
             assert sentences(state, "earlier") == [("causality.no-output", {})]
             continue
-        assert float(value(state, "earlier")) == max(points["move"][:changed])
+        largest = pytest.approx(max(points["y"][:changed]), rel=1e-3)
+        assert max(float(value(state, "earlier")), ZERO_LEVEL) == largest
         if values["mask"] == CAUSAL:
             assert verdict == "causality.stays"
         else:

@@ -7,9 +7,8 @@ from itertools import combinations
 import pytest
 from bokeh.models import Range1d, Span
 
-from kvlab.cell_figure import MARKS
 from kvlab.controls import STYLE
-from kvlab.mask_lab import CELL_MARKS, CELL_STATES, MARK_COLOURS
+from kvlab.marks import MARKS
 from kvlab.palette import DARK, LIGHT, note, themed
 from kvsite.timing import STYLE as TIMING_STYLE
 
@@ -51,14 +50,6 @@ def test_texts_can_be_read(theme: dict[str, str], ground: str, name: str) -> Non
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
-@pytest.mark.parametrize(
-    ("state", "mark"), list(zip(CELL_STATES, MARK_COLOURS, strict=True)), ids=CELL_STATES
-)
-def test_a_cells_mark_stands_out_from_it(theme: dict[str, str], state: str, mark: str) -> None:
-    assert contrast(theme[mark], theme[state]) >= 3
-
-
-@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 @pytest.mark.parametrize("state", ["history", "chunk", "wrongly-hidden"])
 def test_the_cells_that_matter_stand_out_from_the_page(theme: dict[str, str], state: str) -> None:
     assert contrast(theme[state], theme["surface"]) >= 3
@@ -75,7 +66,7 @@ def test_marks_on_the_page_stand_out_from_it(theme: dict[str, str], path: str) -
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 @pytest.mark.parametrize("state", MARKS)
 def test_a_mark_stands_out_from_its_cell_in_every_lab(theme: dict[str, str], state: str) -> None:
-    assert contrast(theme[MARKS[state][2]], theme[state]) >= 3
+    assert contrast(theme[MARKS[state].ink], theme[state]) >= 3
 
 
 def hue(colour: str) -> float:
@@ -106,9 +97,10 @@ def test_colours_come_from_the_page(style: str) -> None:
 
 def test_no_meaning_rests_on_colour_alone() -> None:
     """Open, hidden by the future, hidden by mistake: three marks; both open states share one."""
-    marks = dict(zip(CELL_STATES, CELL_MARKS, strict=True))
-    assert marks["history"] == marks["chunk"]
-    assert len({marks["chunk"], marks["hidden-future"], marks["wrongly-hidden"]}) == 3
+    assert MARKS["history"] == MARKS["chunk"]
+    told_apart = ["chunk", "hidden-future", "wrongly-hidden", "wrongly-seen", "shared"]
+    for part in (0, 1):
+        assert len({MARKS[state][part] for state in told_apart}) == len(told_apart)
 
 
 def test_a_themed_model_has_the_light_colour_and_a_note_for_other_themes() -> None:

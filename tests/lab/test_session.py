@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import panel as pn
@@ -44,6 +45,11 @@ class Multiples:
         for sign in (0, 1):
             for factor in range(5):
                 yield {"factor": factor, "sign": sign}
+
+    @contextmanager
+    def drawn_once(self, candidate: dict[str, Any] | None) -> Iterator[None]:
+        assert candidate is None
+        yield
 
     def _update(self) -> None:
         factor = self.factor.value * {"plus": 1, "minus": -1}[self.sign.value]

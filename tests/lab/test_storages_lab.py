@@ -1,10 +1,13 @@
 """The storages: places, bytes and errors drawn are those that the storages report."""
 
 from collections import Counter
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.lab.lab_states import all_states, move, sentences
 
+from kvlab.formats import number
 from kvlab.log_axis import ZERO_LEVEL
 from kvlab.session import Session
 from kvlab.storages_lab import (
@@ -16,8 +19,9 @@ from kvlab.storages_lab import (
     STRIDE,
     StoragesLab,
 )
-from kvproof import compare_storages
+from kvproof import StorageReport, compare_storages
 from kvproof.experiments.compare_storages import BLOCK_SIZE, N_CONTINUED, WINDOWED
+from kvproof.model.cache import Storage
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
@@ -35,8 +39,8 @@ def test_places_bytes_and_errors_are_the_cores() -> None:
         assert rows["bytes"] == [report.nbytes for report in reports.values()]
         assert rows["strength"].index(0.9) == values["storage"]
         expected = [report.max_abs_error for report in reports.values()]
-        assert errors["error"] == expected
-        assert errors["x"] == [max(error, ZERO_LEVEL) for error in expected]
+        assert errors["x"] == pytest.approx(np.maximum(expected, ZERO_LEVEL), rel=1e-3)
+        assert rows["error"] == [number(error) for error in expected]
         assert errors["floor"] == [report.rounding_floor for report in reports.values()]
 
 
@@ -100,15 +104,23 @@ def test_the_ring_holds_the_last_eight_in_their_places() -> None:
 def test_int8_alone_is_far_off_its_floor() -> None:
     for _, state in all_states("storages"):
         rows = state["errors.rows"]
-        for storage, error, floor in zip(NAMES, rows["error"], rows["floor"], strict=True):
+        for storage, error, floor in zip(NAMES, rows["x"], rows["floor"], strict=True):
             assert (error > 100 * floor) == (storage == "int8")
 
 
 def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: outlines come from the pool's counts."""
-    monkeypatch.setattr("kvproof.model.cache.paged.PagedCache.fork", lambda cache: cache)
-    with pytest.raises(ValueError, match="stale"):
-        move(Session(StoragesLab), prefix=10, branches=1)
+    """The control: outlines come from what the report calls shared."""
+
+    def alone(*case: int) -> dict[Storage, StorageReport]:
+        reports = compare_storages(*case).items()
+        return {name: replace(one, shared=np.zeros_like(one.shared)) for name, one in reports}
+
+    monkeypatch.setattr("kvlab.storages_lab.compare_storages", alone)
+    state = move(Session(StoragesLab), prefix=10, branches=1)
+    assert len(state["places.blocks"]["x"]) == 8
+    assert HEAVY not in state["places.blocks"]["width"]
+    assert "shared" not in state["places.cells"]["state"]
+    assert "storages.shared" not in dict(sentences(state, "summary"))
 
 
 @pytest.mark.parametrize(

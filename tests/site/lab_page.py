@@ -199,12 +199,12 @@ class Lab:
         return count
 
     def table_rows(self, output: str) -> list[list[str]]:
-        """The table twin of an output, opened: its texts, fractions in full."""
+        """The table twin of an output, opened: its texts."""
         return twin_rows(self.page.locator(f'details [data-twin="mask.{output}"]'))
 
 
 def twin_rows(table: Locator) -> list[list[str]]:
-    """A folded table's body, opened first, as a reader must: its texts, fractions in full."""
+    """A folded table's body, opened first, as a reader must: its texts."""
     rows: list[list[str]] = table.evaluate(
         """async (table) => {
           const fold = table.closest("details");
@@ -214,7 +214,7 @@ def twin_rows(table: Locator) -> list[list[str]]:
             await opened;
           }
           return [...table.tBodies[0].rows].map(
-            (row) => [...row.cells].map((cell) => cell.dataset.value ?? cell.textContent));
+            (row) => [...row.cells].map((cell) => cell.textContent));
         }"""
     )
     return rows

@@ -23,7 +23,7 @@ STATES = {
 }
 """(expected, seen) -> the classes that a cell of the second mask may have."""
 SIGNS = {"history": "●", "chunk": "●", "hidden-future": "–", "wrongly-hidden": "×"}
-SIGNS |= {"wrongly-seen": "!"}
+SIGNS |= {"wrongly-seen": "▲"}
 
 
 class CheckYours:

@@ -234,11 +234,8 @@ def test_without_scripts_every_lab_can_be_read_and_nothing_is_empty(
 
 
 def static_cells(row: str) -> list[str]:
-    """The texts of a row, rounded numbers with all digits; without scripts nothing is evaluated."""
-    cells = re.findall(r"<t[hd]\b([^>]*)>(.*?)</t[hd]>", row)
-    values = [re.search(r'data-value="([^"]*)"', attributes) for attributes, _ in cells]
-    texts = [unescape(text) for _, text in cells]
-    return [value[1] if value else text for value, text in zip(values, texts, strict=True)]
+    """The texts of a row; without scripts nothing is evaluated."""
+    return [unescape(text) for text in re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row)]
 
 
 def test_a_lab_whose_table_is_missing_says_so_and_keeps_its_default(
