@@ -21,7 +21,6 @@ from kvlab.storages_lab import (
 )
 from kvproof import StorageReport, compare_storages
 from kvproof.experiments.compare_storages import BLOCK_SIZE, N_CONTINUED, WINDOWED
-from kvproof.model.cache import Storage
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
@@ -111,8 +110,8 @@ def test_int8_alone_is_far_off_its_floor() -> None:
 def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: outlines come from what the report calls shared."""
 
-    def alone(*case: int) -> dict[Storage, StorageReport]:
-        reports = compare_storages(*case).items()
+    def alone(prefix: int, branches: int) -> dict[str, StorageReport]:
+        reports = compare_storages(prefix, branches).items()
         return {name: replace(one, shared=np.zeros_like(one.shared)) for name, one in reports}
 
     monkeypatch.setattr("kvlab.storages_lab.compare_storages", alone)
