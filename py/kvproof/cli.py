@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args
 
 from kvproof import __version__
 from kvproof.checking.checker import check
+from kvproof.checking.messages import LANGUAGES, Message
 from kvproof.checking.subject import Subject, Trouble
 from kvproof.experiments import scorecard
 from kvproof.experiments.audit import audit
@@ -320,16 +321,20 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--budget", type=float, default=30.0, metavar="S", help="seconds (default: 30)"
     )
     _add_json(parser, "the report")
+    parser.add_argument(
+        "--language", choices=LANGUAGES, default="en", help="of the report (default: en)"
+    )
 
 
 def _check(parsed: argparse.Namespace) -> int:
     decoder = _load(parsed.place)
     if not parsed.budget < threading.TIMEOUT_MAX:
         raise ValueError(f"--budget {parsed.budget:g}: needs seconds, a finite number of them")
-    found = check(decoder, parsed.seed, parsed.budget, progress=_progress())
-    print(found)
+    progress = partial(_progress, parsed.language) if sys.stderr.isatty() else None
+    found = check(decoder, parsed.seed, parsed.budget, progress=progress)
+    print(found.text(parsed.language))
     if parsed.json:
-        parsed.json.write_text(found.to_json() + "\n")
+        parsed.json.write_text(found.to_json(parsed.language) + "\n")
     if not found.findings and not found.complete:
         raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
     if not found.findings and not found.ok:
@@ -337,11 +342,9 @@ def _check(parsed: argparse.Namespace) -> int:
     return PASSED if found.ok else FAILED
 
 
-def _progress() -> Callable[[str], None] | None:
+def _progress(language: str, stage: Message) -> None:
     """Says what goes on, if somebody is looking."""
-    if not sys.stderr.isatty():
-        return None
-    return lambda stage: print(f"kvproof: {stage}", file=sys.stderr, flush=True)
+    print(f"kvproof: {stage.text(language)}", file=sys.stderr, flush=True)
 
 
 def _load(place: str) -> Any:

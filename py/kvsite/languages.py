@@ -1,7 +1,6 @@
 """The site's languages: English, Simplified Chinese, and Traditional Chinese made from that."""
 
 import re
-import tomllib
 from functools import cache
 from typing import NamedTuple
 
@@ -120,13 +119,6 @@ def words_of(language: Language) -> Catalogue:
     """The messages of a language."""
     words = load_catalogue(TEXTS / f"{language.source}.toml")
     return Catalogue({message: language.from_source(text) for message, text in words.items()})
-
-
-def checker_sentences(language: Language) -> dict[str, str]:
-    """What the checker says in English, with places -> the same in a language; none in English."""
-    file = TEXTS / "checker" / f"{language.source}.toml"
-    said: dict[str, str] = tomllib.loads(file.read_text("utf-8")) if file.exists() else {}
-    return {english: language.from_source(text) for english, text in said.items()}
 
 
 def page_source(language: Language, name: str) -> str:

@@ -23,7 +23,6 @@ from kvsite.languages import (
     ENGLISH,
     LANGUAGES,
     Language,
-    checker_sentences,
     page_source,
     words_of,
 )
@@ -101,7 +100,6 @@ class Pages:
             initial=labs["mask"]["initial"],
             config=self._assets.config(),
             messages=words_of(self._language),
-            sentences=checker_sentences(self._language),
         )
 
     def write_api(self) -> None:
@@ -162,7 +160,6 @@ class Pages:
             {
                 "config": None,
                 "contents": None,
-                "sentences": {},
                 "inline_style": None,
                 "base": None,
                 "wide": False,
@@ -232,7 +229,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         ),
         "cells": cells,
         "check_yours": check_yours,
-        "specimen_kinds": specimen_kinds(),
+        "specimen_kinds": specimen_kinds(language.code.lower()),
     }
 
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from kvproof.checking import KINDS
+from kvproof.checking.report import meaning
 from kvproof.zoo import SPECIMENS, Specimen
 from kvsite.paths import PY
 
@@ -39,10 +39,10 @@ def specimen_sources() -> dict[str, str]:
     return {name: specimen_source(one) for name, one in SPECIMENS.items()}
 
 
-def specimen_kinds() -> list[tuple[str, str, list[str]]]:
+def specimen_kinds(language: str) -> list[tuple[str, str, list[str]]]:
     """Each kind with its meaning and the names of its specimens, in the order of the zoo."""
     return [
-        (kind, KINDS[kind], [one.name for one in specimens])
+        (kind, meaning(kind).text(language), [one.name for one in specimens])
         for kind, specimens in groupby(SPECIMENS.values(), lambda one: one.kind)
     ]
 
@@ -73,7 +73,7 @@ def _right(specimen: Specimen, parts: "_Parts") -> str:
 def _comments(specimen: Specimen) -> list[str]:
     sentences = [
         f"{specimen.name}, from the zoo of broken decoders. {specimen.kind}: "
-        f"{KINDS[specimen.kind]}.",
+        f"{meaning(specimen.kind)}.",
         f"Shows with: {specimen.smallest}.",
     ]
     sentences += [f"Not told by full and step: {specimen.gold}."] if specimen.gold else []

@@ -1,7 +1,16 @@
 """The checker for anybody's cached decoder."""
 
 from kvproof.checking.checker import assert_cache_matches, check
-from kvproof.checking.kinds import KINDS, UNKNOWN
 from kvproof.checking.report import Alternative, Finding, Report
+from kvproof.kinds import KINDS, UNKNOWN, Kind
 
-__all__ = ["KINDS", "UNKNOWN", "Alternative", "Finding", "Report", "assert_cache_matches", "check"]
+__all__ = [
+    "KINDS",
+    "UNKNOWN",
+    "Alternative",
+    "Finding",
+    "Kind",
+    "Report",
+    "assert_cache_matches",
+    "check",
+]

@@ -67,10 +67,10 @@ def what(value: Any) -> str:
         return type(value).__name__
 
 
-def message(error: BaseException) -> str:
-    """The first line of what an exception says."""
+def first_line(error: BaseException) -> str:
+    """Of what an exception says; "" if it says nothing."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:
         lines = []
-    return lines[0] if lines else "no message"
+    return lines[0] if lines else ""

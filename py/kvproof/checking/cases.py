@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvproof.checking.arrays import Logits, distance
+from kvproof.checking.messages import Message, Said
 from kvproof.checking.subject import Raised, Refused, Row, Subject, Trouble
 
 Action = Literal["feed", "crop", "reorder", "fork", "branch", "switch", "restart"]
@@ -30,8 +31,19 @@ class Op(NamedTuple):
     action: Action
     argument: Any = None
 
+    @property
+    def message(self) -> Message:
+        """In words."""
+        if self.argument is None:
+            return Message(f"op.{self.action}")
+        if self.action == "reorder":
+            return Message("op.reorder", rows=str(self.argument))
+        if self.action == "restart":
+            return Message("op.restart-padded", lengths=str(self.argument))
+        return Message(f"op.{self.action}", n=self.argument)
+
     def __str__(self) -> str:
-        return self.action if self.argument is None else f"{self.action} {self.argument}"
+        return str(self.message)
 
 
 def feeds(sizes: Sequence[int]) -> tuple[Op, ...]:
@@ -69,11 +81,23 @@ class Case:
         mixed = padded + (self.rows is not None)
         return len(self.ops), self.batch_size * self.n_tokens, mixed, sum(map(sum, self.tokens))
 
+    @property
+    def message(self) -> Message:
+        """In words."""
+        said: dict[str, Any] = {
+            "rows": " | ".join(" ".join(map(str, row)) for row in self.tokens),
+            "ops": [op.message for op in self.ops],
+        }
+        if self.lengths is not None:
+            said["lengths"] = str(list(self.lengths))
+        if self.rows is None:
+            return Message("input.case" if self.lengths is None else "input.padded", **said)
+        said["first"], said["second"] = self.rows
+        padded = self.lengths is not None
+        return Message("input.two-padded-batches" if padded else "input.two-batches", **said)
+
     def __str__(self) -> str:
-        rows = " | ".join(" ".join(map(str, row)) for row in self.tokens)
-        padding = "" if self.lengths is None else f", lengths {list(self.lengths)}"
-        batch = "" if self.rows is None else f", rows {self.rows[0]} and then {self.rows[1]}"
-        return f"tokens {rows}{padding}{batch}; {', '.join(map(str, self.ops))}"
+        return str(self.message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +132,12 @@ class Result:
 
     case: Case
     observations: tuple[Observation, ...]
-    trouble: str = ""
-    """What ended it early; "" if nothing did, or what may."""
-    ledger: str = ""
-    """What was wrong with the counted length; "" if nothing was."""
-    refused: str = ""
-    """What the decoder refused, which it may; "" if nothing."""
+    trouble: Said | None = None
+    """What ended it early; None if nothing did, or what may."""
+    ledger: Message | None = None
+    """What was wrong with the counted length; None if nothing was."""
+    refused: Said | None = None
+    """What the decoder refused, which it may; None if nothing."""
 
     @property
     def error(self) -> float:
@@ -131,7 +155,8 @@ class Result:
 
     def wrong(self, tolerance: float) -> bool:
         """Whether anything at all is wrong."""
-        return bool(self.trouble) or bool(self.ledger) or self.first_bad(tolerance) is not None
+        odd = self.trouble is not None or self.ledger is not None
+        return odd or self.first_bad(tolerance) is not None
 
 
 @dataclass
@@ -170,14 +195,14 @@ def run(subject: Subject, case: Case, keep: list[Any] | None = None) -> Result:
             runner.do(index, op)
     except Trouble as trouble:
         by_step = isinstance(trouble, Raised) and trouble.name == "step" and trouble.is_refusal
-        refused = str(trouble) if by_step and runner.may_refuse(op) else ""
-        if refused and not runner.observations:
-            raise Refused(refused) from None
-        said = "" if refused else str(trouble)
+        may_refuse = by_step and runner.may_refuse(op)
+        if may_refuse and not runner.observations:
+            raise Refused(trouble.message) from None
+        said, refused = (None, trouble.message) if may_refuse else (trouble.message, None)
         return Result(case, tuple(runner.observations), said, runner.ledger, refused)
     if keep is not None:
         keep.append(runner.live.cache)
-    return Result(case, tuple(runner.observations), "", runner.ledger)
+    return Result(case, tuple(runner.observations), None, runner.ledger)
 
 
 class _Runner:
@@ -186,7 +211,7 @@ class _Runner:
         self.case = case
         self.next_column = 0
         self.observations: list[Observation] = []
-        self.ledger = ""
+        self.ledger: Message | None = None
         self.live = self._fresh(case.lengths, request=0)
         self.other = self.live
 
@@ -268,11 +293,11 @@ class _Runner:
 
     def _check_length(self, op: Op) -> None:
         live = self.live
-        if live.cache is None or self.ledger or not self.subject.has("length"):
+        if live.cache is None or self.ledger is not None or not self.subject.has("length"):
             return
         counted = self.subject.length(live.cache)
         if counted != live.slots:
-            self.ledger = f"after {op} length() says {counted}, and {live.slots} were fed and kept"
+            self.ledger = Message("fails.length", op=op.message, counted=counted, kept=live.slots)
 
 
 def smaller(case: Case) -> Iterator[Case]:

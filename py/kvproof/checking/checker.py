@@ -4,7 +4,7 @@ import numbers
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
@@ -16,7 +16,8 @@ from kvproof.checking import battery
 from kvproof.checking.arrays import distance
 from kvproof.checking.cases import Case, Observation, Op, Result, feeds, run
 from kvproof.checking.diagnose import diagnose, diagnosis_of_full
-from kvproof.checking.kinds import UNKNOWN
+from kvproof.checking.messages import Message, Said
+from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
 from kvproof.checking.report import (
@@ -40,25 +41,21 @@ from kvproof.checking.subject import (
     Trouble,
 )
 from kvproof.checking.verdict import Facts, Verdict
+from kvproof.kinds import Kind
 
 LONGEST_ALARM = 1e8
 """Seconds, some years: systems refuse alarms that are much later."""
 
-SHARP_AND_LOSSY = (
-    "very sharp attention may make as much of what the cache rounds: check the same code without "
-    "rounding"
-)
+Cases = Callable[[Subject, np.random.Generator], battery.Cases]
 
-Stage = Callable[[Subject, np.random.Generator], Iterator[tuple[str, Case]]]
-
-STAGES: dict[str, tuple[str, str, Stage]] = {
-    "feeding": ("LOG", "one sequence in every chunking", battery.feeding),
-    "batch": ("ROW", "three rows of equal length", battery.batches),
-    "padding": ("ROW", "three rows after padding", battery.padded),
-    "operations": ("OPS", "crop, fork and reorder, then going on", battery.operations),
-    "second use": ("REP", "a second request on the same object", battery.second_use),
+STAGES: dict[Stage, tuple[Check, Cases]] = {
+    Stage.FEEDING: (Check.LOG, battery.feeding),
+    Stage.BATCH: (Check.ROW, battery.batches),
+    Stage.PADDING: (Check.ROW, battery.padded),
+    Stage.OPERATIONS: (Check.OPS, battery.operations),
+    Stage.SECOND_USE: (Check.REP, battery.second_use),
 }
-"""Name -> (check, what it does, its cases).  A stage whose predecessor fails isn't run: its cases
+"""What its findings are found by, and its cases.  A stage whose predecessor fails isn't run: its cases
 would fail for the same reason."""
 
 
@@ -67,7 +64,7 @@ def check(
     seed: int = 0,
     budget_s: float = 30.0,
     gold: Callable[[Any], Any] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[Message], None] | None = None,
 ) -> Report:
     """Is this decoder's cache right?  If not: the smallest failing case, and the likely mistake.
 
@@ -83,7 +80,7 @@ def check(
         budget_s: seconds after which the checker stops and says how far it came.
         gold: ``gold(tokens)`` -> logits (B, T, V) of another implementation with the same weights,
             for mistakes that ``full`` and ``step`` share.
-        progress: is told, in a few words, what comes next.
+        progress: is told what comes next; ``str()`` of it is English.
 
     Returns:
         The report.  No exception of the decoder gets through; it becomes a finding.
@@ -107,8 +104,8 @@ def check(
         ...     def step(self, tokens, cache):
         ...         return self.full(tokens), "nothing"
         >>> report = kvproof.check(Forgetful())
-        >>> report.findings[0].evidence[0]
-        'the logits are those of the chunk alone: step ignores its cache'
+        >>> print(report.findings[0].evidence[0])
+        the logits are those of the chunk alone: step ignores its cache
         >>> print(report.findings[0].case)
         tokens 0 0; feed 1, feed 1
     """
@@ -122,10 +119,10 @@ def check(
     except OutOfTime:
         checker.out_of_time(budget_s)
     except Trouble as trouble:
-        checker.findings.append(unknown("LOG", str(trouble)))
+        checker.findings.append(unknown(Check.LOG, trouble.message))
     except NotSupported as missing:
-        sentence = f"{missing} raises NotImplementedError, and without it nothing can be checked"
-        checker.findings.append(unknown("LOG", sentence))
+        sentence = Message("trouble.not-implemented", member=missing.member)
+        checker.findings.append(unknown(Check.LOG, sentence))
     return checker.report(type(decoder).__name__, time.monotonic() - start)
 
 
@@ -194,27 +191,24 @@ class _Extent:
                 top = np.partition(call.expected, -2, axis=-1)[..., -2:]
                 self.margin = min(self.margin, float(np.ptp(top, axis=-1).min()))
 
-    def __str__(self) -> str:
-        return f", texts of up to {self.longest} tokens in chunks of up to {self.widest}"
-
 
 class _Checker:
-    def __init__(self, seed: int, progress: Callable[[str], None] | None) -> None:
+    def __init__(self, seed: int, progress: Callable[[Message], None] | None) -> None:
         self.rng = np.random.default_rng(seed)
         self.say = progress or (lambda _: None)
         self.complete = True
         self.fed = False
         """The feeding of one sequence was checked."""
         self.findings: list[Finding] = []
-        self.checked: list[str] = []
-        self.not_checked: list[str] = []
-        self.notes: list[str] = []
+        self.checked: list[Message] = []
+        self.not_checked: list[Message] = []
+        self.notes: list[Said] = []
         self.noise = self.tolerance = self.still = self.most = self.scale = 0.0
         self.subject: Subject | None = None
 
     def check(self, decoder: Any, deadline: float, gold: Callable[[Any], Any] | None) -> None:
         subject = self.subject = Subject(decoder, deadline)
-        self.say("full itself")
+        self.say(Message("progress.full"))
         reference = judge(subject, self.rng)
         self.noise, self.tolerance = reference.noise, reference.tolerance
         self.still, self.most, self.scale = reference.still, reference.most, reference.scale
@@ -224,84 +218,82 @@ class _Checker:
         if reference.finding is not None or reference.shows_nothing:
             self._leave_out(STAGES)
             return
-        rows = ", rows independent" if reference.rows else ""
-        self.checked.append(f"full: deterministic, causal, prefix-stable{rows}")
-        names = list(STAGES)
-        for index, name in enumerate(names, start=1):
-            if not self._run_stage(subject, name):
-                self._leave_out(names[index:])
+        self.checked.append(Message("checked.full-rows" if reference.rows else "checked.full"))
+        stages = list(STAGES)
+        for index, stage in enumerate(stages, start=1):
+            if not self._run_stage(subject, stage):
+                self._leave_out(stages[index:])
                 break
         self._look_inside(subject)
         self._crop_beyond_the_end(subject)
         self._padded_full(subject)
         self._compare_with_gold(subject, gold)
 
-    def _leave_out(self, names: Iterable[str]) -> None:
-        self.not_checked += [
-            f"{STAGES[name][1]}: what comes before is wrong already, or shows nothing"
-            for name in names
-        ]
+    def _leave_out(self, stages: Iterable[Stage]) -> None:
+        self.not_checked += [Message("not-checked.stage", stage=stage.message) for stage in stages]
 
-    def _run_stage(self, subject: Subject, name: str) -> bool:
-        _, what, cases = STAGES[name]
-        if name == "padding" and not subject.has("supports_padding"):
+    def _run_stage(self, subject: Subject, stage: Stage) -> bool:
+        """Run its cases and say what is wrong; whether to go on with the next one."""
+        if stage is Stage.PADDING and not subject.has("supports_padding"):
             return True
-        self.say(what)
-        results, seen = self._run_cases(subject, cases)
+        self.say(stage.message)
+        results, seen = self._run_cases(subject, STAGES[stage][1])
         if not results:
             return True
-        self.checked.append(
-            f"{what}: {len(results)} cases{seen if name == 'feeding' else ''}, "
-            f"largest error {seen.error:.1e}"
-        )
-        if name == "feeding":
+        said = {"stage": stage.message, "cases": len(results), "error": seen.error}
+        if stage is Stage.FEEDING:
             self.fed = True
+            extent = {"longest": seen.longest, "widest": seen.widest}
+            self.checked.append(Message("checked.feeding", **said, **extent))
             self._say_what_is_out_of_reach(subject, seen)
+        else:
+            self.checked.append(Message("checked.stage", **said))
         if not any(result.wrong(self.tolerance) for result in results.values()):
             return True
-        return self._condemn(subject, name, results)
+        return self._condemn(subject, stage, results)
 
-    def _run_cases(self, subject: Subject, cases: Stage) -> tuple[dict[str, Result], _Extent]:
-        """Title -> result of each case that can be run, and how far they went together."""
-        results: dict[str, Result] = {}
+    def _run_cases(self, subject: Subject, cases: Cases) -> tuple[dict[CaseId, Result], _Extent]:
+        """The result of each case that can be run, and how far they went together."""
+        results: dict[CaseId, Result] = {}
         seen = _Extent()
-        for title, case in cases(subject, self.rng):
+        for name, case in cases(subject, self.rng):
             if not battery.within(subject, case):
                 continue
             try:
                 result = run(subject, case)
             except NotSupported as missing:
-                self.not_checked.append(f"{title}: {missing} raises NotImplementedError")
+                unsupported = {"case": name.message, "member": missing.member}
+                self.not_checked.append(Message("not-checked.unsupported", **unsupported))
                 continue
-            except Refused as refused:
-                self.not_checked.append(f"{title}: {refused}")
+            except Refused as stop:
+                said = Message("not-checked.refused", case=name.message, refused=stop.message)
+                self.not_checked.append(said)
                 continue
             seen.add(result)
-            if result.refused and not case.may_refuse:
-                self.not_checked.append(f"{title}, to its end: {result.refused}")
-            results[title] = result if result.wrong(self.tolerance) else result.without_logits()
+            if result.refused is not None and not case.may_refuse:
+                said = Message("not-checked.refused-end", case=name.message, refused=result.refused)
+                self.not_checked.append(said)
+            results[name] = result if result.wrong(self.tolerance) else result.without_logits()
         return results, seen
 
-    def _condemn(self, subject: Subject, name: str, results: dict[str, Result]) -> bool:
+    def _condemn(self, subject: Subject, stage: Stage, results: dict[CaseId, Result]) -> bool:
         """Say what is wrong; whether to go on, as it was nothing but rounding on purpose."""
-        check = STAGES[name][0]
-        wrong = {title: r for title, r in results.items() if r.wrong(self.tolerance)}
+        check = STAGES[stage][0]
+        wrong = {name: r for name, r in results.items() if r.wrong(self.tolerance)}
         worst = max(np.inf if r.trouble else r.error for r in wrong.values())
-        self.say(
-            f"wrong in {len(wrong)} of {len(results)} cases: looking for the smallest, and why"
-        )
+        self.say(Message("progress.search", wrong=len(wrong), all=len(results)))
         try:
-            finding = self._finding(subject, name, check, results, wrong)
-            if (finding.check, finding.kind) == ("TOL", UNKNOWN):
-                self.notes.append(_beyond_the_budget(worst, self.tolerance))
+            finding = self._finding(subject, stage, results, wrong)
+            if (finding.check, finding.kind) == (Check.TOL, Kind.UNKNOWN):
+                self.notes.append(Message("note.lossy", error=worst, budget=self.tolerance))
                 self.tolerance = max(self.tolerance, min(2 * worst, self.most))
                 return True
         except OutOfTime:
-            why = "the budget ended before it was known why"
+            why = Message("fails.budget")
             self._found(subject, _undiagnosed(subject, check, wrong, self.tolerance, why), worst)
             raise
-        except (Trouble, NotSupported, Refused) as stopped:
-            why = f"a question about it came to nothing: {stopped}"
+        except (Trouble, NotSupported, Refused) as stop:
+            why = Message("fails.stopped", stopped=stop.args[0])
             finding = _undiagnosed(subject, check, wrong, self.tolerance, why)
         self._found(subject, finding, worst)
         return False
@@ -309,25 +301,54 @@ class _Checker:
     def _say_what_is_out_of_reach(self, subject: Subject, seen: _Extent) -> None:
         """Longer texts and chunks, and greedy texts, which may differ without a mistake."""
         if seen.longest < subject.max_length:
-            self.not_checked.append(
-                f"texts longer than {seen.longest} tokens, chunks longer than {seen.widest}: a "
-                "mistake that begins there, such as a table that ends"
-            )
+            extent = {"longest": seen.longest, "widest": seen.widest}
+            self.not_checked.append(Message("not-checked.longer", **extent))
         if seen.margin <= 2 * self.tolerance:
-            self.notes.append(
-                f"the two largest logits of full come as close as {seen.margin:.1e}, and "
-                f"{self.tolerance:.1e} is allowed: a test that compares the likeliest tokens may "
-                "fail there without a mistake"
-            )
+            ties = {"margin": seen.margin, "tolerance": self.tolerance}
+            self.notes.append(Message("note.ties", **ties))
 
     def _finding(
         self,
         subject: Subject,
-        stage: str,
-        check: str,
-        results: dict[str, Result],
-        wrong: dict[str, Result],
+        stage: Stage,
+        results: dict[CaseId, Result],
+        wrong: dict[CaseId, Result],
     ) -> Finding:
+        first = _simplest(wrong)
+        full_disturbs = self._full_disturbs(subject, first.case)
+        smallest = self._smallest(subject, first, full_disturbs)
+        probes = Probes(subject, self.tolerance, self.still)
+        facts = Facts(probes, results, first, smallest, self.most)
+        verdict = diagnosis_of_full() if full_disturbs else diagnose(facts, stage)
+        bad = smallest.first_bad(self.tolerance)
+        best, *others = verdict.ranking
+        counted_only = bad is None and smallest.trouble is None
+        layer = {} if verdict.layer is None else {"layer": verdict.layer}
+        draws = stage is Stage.FEEDING and smallest.trouble is None
+        return Finding(
+            kind=best.kind,
+            check=Check.BOOK if counted_only else verdict.check or STAGES[stage][0],
+            case=smallest.case,
+            max_abs_error=smallest.error,
+            tolerance=self.tolerance,
+            first_bad=_where(bad, self.tolerance) | layer,
+            alternatives=tuple(others[:4]),
+            evidence=_said(best.why, *_evidence(facts, verdict)),
+            snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
+            confidence=best.confidence,
+            influence=_influence(facts) if draws else None,
+        )
+
+    def _smallest(self, subject: Subject, first: Result, full_disturbs: bool) -> Result:
+        """What shrinking makes of a result; the same if it depends on what ran before."""
+        # A wrong count is easier to have than a wrong logit, and says less.
+        needs_logits = first.first_bad(self.tolerance) is not None
+
+        def again(case: Case) -> Result:
+            if full_disturbs:
+                subject.forget()
+            return run(subject, case)
+
         def fails(case: Case) -> bool:
             if not battery.within(subject, case):
                 return False
@@ -338,40 +359,8 @@ class _Checker:
             by_logits = result.first_bad(self.tolerance) is not None
             return by_logits if needs_logits else result.wrong(self.tolerance)
 
-        def again(case: Case) -> Result:
-            if full_disturbs:
-                subject.forget()
-            return run(subject, case)
-
-        # Wrong numbers say more than a call that raised.
-        first = min(wrong.values(), key=lambda result: (bool(result.trouble), result.case.size))
-        full_disturbs = self._full_disturbs(subject, first.case)
-        # A wrong count is easier to have than a wrong logit, and says less.
-        needs_logits = first.first_bad(self.tolerance) is not None
         smallest = again(shrink(first.case, fails))
-        if not smallest.wrong(self.tolerance):  # it depends on what ran before
-            smallest = first
-        probes = Probes(subject, self.tolerance, self.still)
-        facts = Facts(probes, results, first, smallest, self.most)
-        verdict = diagnosis_of_full() if full_disturbs else diagnose(facts, stage)
-        bad = smallest.first_bad(self.tolerance)
-        best, *others = verdict.ranking
-        counted_only = bad is None and not smallest.trouble
-        layer = {} if verdict.layer is None else {"layer": verdict.layer}
-        said = best.why, *_evidence(facts, verdict)
-        return Finding(
-            kind=best.kind,
-            check="BOOK" if counted_only else verdict.check or check,
-            case=smallest.case,
-            max_abs_error=smallest.error,
-            tolerance=self.tolerance,
-            first_bad=_where(bad, self.tolerance) | layer,
-            alternatives=tuple(others[:4]),
-            evidence=tuple(filter(None, said)),
-            snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
-            confidence=best.confidence,
-            influence=_influence(facts) if stage == "feeding" and not smallest.trouble else None,
-        )
+        return smallest if smallest.wrong(self.tolerance) else first
 
     def _full_disturbs(self, subject: Subject, case: Case) -> bool:
         """Whether a case is wrong only if ``full`` is asked between its calls."""
@@ -382,12 +371,12 @@ class _Checker:
 
     def _found(self, subject: Subject, finding: Finding, error: float) -> None:
         """Keep a finding, with a doubt if its largest error may still be rounding."""
-        doubt = ""
+        doubt = None
         if self.tolerance < error < np.inf:
-            doubt = SHARP_AND_LOSSY
+            doubt = Message("note.sharp-lossy")
             if not subject.lossy:
                 doubt = Rounding(subject.dtype, self.scale).doubt(error)
-        if doubt:
+        if doubt is not None:
             said = *finding.evidence, doubt
             confidence = min(finding.confidence, 0.5)
             finding = replace(finding, evidence=said, confidence=confidence, doubtful=True)
@@ -395,14 +384,11 @@ class _Checker:
 
     def _compare_with_gold(self, subject: Subject, gold: Callable[[Any], Any] | None) -> None:
         if gold is None:
-            self.not_checked.append(
-                "gold: another implementation's logits, for mistakes that full and step share, "
-                "such as query heads that read the wrong kv heads in both"
-            )
+            self.not_checked.append(Message("not-checked.gold"))
             return
         text = battery.texts(subject, self.rng, 1, min(battery.SHORTEST, subject.longest))
         difference = subject.compare(gold, text[0])
-        self.checked.append(f"full against another implementation: off by {difference:.1e}")
+        self.checked.append(Message("checked.gold", error=difference))
         if not difference <= min(10 * max(self.tolerance, self.still), self.most):
             finding = _unlike_gold(subject, text[0], difference, self.tolerance)
             self._found(subject, finding, difference)
@@ -416,9 +402,9 @@ class _Checker:
             _, cache = subject.step(np.zeros((1, 1), np.int64), None)
             subject.keys_values(cache)
         except Trouble as trouble:
-            self.notes.append(f"{trouble}: as it is, a diagnosis can't use it")
+            self.notes.append(Message("note.keys-values", trouble=trouble.message))
         except NotSupported:
-            self.not_checked.append("keys_values: it raises NotImplementedError, or step does")
+            self.not_checked.append(Message("not-checked.keys-values"))
 
     def _crop_beyond_the_end(self, subject: Subject) -> None:
         """It may raise, or change nothing; it may not count what was never fed."""
@@ -431,21 +417,19 @@ class _Checker:
         try:
             result = run(subject, case)
         except NotSupported as missing:
-            self.not_checked.append(f"crop beyond the end: {missing} raises NotImplementedError")
+            self.not_checked.append(Message("not-checked.crop-beyond", member=missing.member))
             return
         except Refused:
             return
         if result.wrong(self.tolerance):
-            sentence = (
-                f"crop(cache, {n + 2}) of a cache with {n} tokens must raise or change nothing"
-            )
+            sentence = Message("operations.crop-beyond", length=n + 2, n=n)
             finding = Finding(
-                kind="ROLLBACK",
-                check="BOOK",
+                kind=Kind.ROLLBACK,
+                check=Check.BOOK,
                 case=case,
                 max_abs_error=result.error,
                 tolerance=self.tolerance,
-                evidence=tuple(filter(None, (sentence, result.trouble, result.ledger))),
+                evidence=_said(sentence, result.trouble, result.ledger),
                 snippet=_snippet(subject, result, self.tolerance),
                 confidence=0.8,
             )
@@ -461,38 +445,36 @@ class _Checker:
         try:
             batch = subject.full(np.array(rows), lengths)
         except NotSupported:
-            self.not_checked.append("full of padded rows: it raises NotImplementedError")
+            self.not_checked.append(Message("not-checked.full-padded"))
             return
         except Trouble as trouble:
             self.findings.append(
-                _padded_unlike_alone(rows, lengths, np.inf, self.tolerance, str(trouble))
+                _padded_unlike_alone(rows, lengths, np.inf, self.tolerance, trouble.message)
             )
             return
         error = 0.0
         for row, text, length in zip(batch, rows, lengths, strict=True):
             alone = subject.recompute(text[-length:])
             error = max(error, float(distance(row[-length:], alone).max()))
-        self.checked.append(f"full of three rows after padding: off by {error:.1e}")
+        self.checked.append(Message("checked.full-padded", error=error))
         if error > self.tolerance:
-            sentence = "full gives a row after padding other logits than the row alone"
+            sentence = Message("full.padded")
             finding = _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
             self._found(subject, finding, error)
 
     def out_of_time(self, budget_s: float) -> None:
         self.complete = False
-        self.not_checked.append(
-            f"everything after this point: the budget of {budget_s:g} s is used up"
-        )
+        self.not_checked.append(Message("not-checked.budget", budget=float(budget_s)))
         subject = self.subject
         if subject is not None and time.monotonic() - subject.since > budget_s / 2:
-            sentence = f"{subject.calling} didn't come back within the budget of {budget_s:g} s"
-            self.findings.append(unknown("LOG", sentence))
+            said = {"member": subject.calling, "budget": float(budget_s)}
+            self.findings.append(unknown(Check.LOG, Message("trouble.hangs", **said)))
 
     def report(self, name: str, seconds: float) -> Report:
         subject = self.subject
         if subject is not None:
             self.not_checked += [
-                f"{member}: {what}" for member, what in UNLOCKS.items() if not subject.has(member)
+                Message(f"unlocks.{member}") for member in UNLOCKS if not subject.has(member)
             ]
         return Report(
             name,
@@ -521,31 +503,36 @@ def _snippet(
     return f"{text}\nprint(decoder.length(cache))  # {result.ledger}" if counted else text
 
 
-def _beyond_the_budget(error: float, tolerance: float) -> str:
-    return (
-        f"TOL: the cache rounds, and is off by {error:.2g}; its budget is {tolerance:.2g}, and no "
-        "mistake was found that would explain more"
-    )
+def _simplest(wrong: Mapping[CaseId, Result]) -> Result:
+    """The failure that says most: wrong numbers before a call that raised, then the smallest."""
+    return min(wrong.values(), key=lambda one: (one.trouble is not None, one.case.size))
+
+
+def _said(*sentences: Said | None) -> tuple[Said, ...]:
+    """Those that there are."""
+    return tuple(sentence for sentence in sentences if sentence is not None)
 
 
 def _undiagnosed(
-    subject: Subject, check: str, wrong: dict[str, Result], tolerance: float, why: str
+    subject: Subject, check: Check, wrong: dict[CaseId, Result], tolerance: float, why: Message
 ) -> Finding:
     """What is certain before a failure is understood."""
-    first = min(wrong.values(), key=lambda result: result.case.size)
-    bad = first.first_bad(tolerance)
-    said = first.trouble, f"fails: {', '.join(wrong)}", why
+    first = _simplest(wrong)
     return Finding(
-        kind=UNKNOWN,
+        kind=Kind.UNKNOWN,
         check=check,
         case=first.case,
         max_abs_error=first.error,
         tolerance=tolerance,
-        first_bad=_where(bad, tolerance),
-        evidence=tuple(filter(None, said)),
+        first_bad=_where(first.first_bad(tolerance), tolerance),
+        evidence=_said(first.trouble, Message("fails.cases", cases=_titles(wrong)), why),
         snippet=_snippet(subject, first, tolerance),
         confidence=0.5,
     )
+
+
+def _titles(names: Iterable[CaseId]) -> list[Message]:
+    return [name.message for name in names]
 
 
 def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
@@ -558,9 +545,9 @@ def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
     return {"operation": bad.op, "row": int(rows[first]), "position": position}
 
 
-def _evidence(facts: Facts, verdict: Verdict) -> Iterator[str]:
-    """What speaks for the verdict, in sentences."""
-    smallest, wrong = facts.smallest, facts.wrong
+def _evidence(facts: Facts, verdict: Verdict) -> Iterator[Said | None]:
+    """What speaks for the verdict."""
+    smallest, wrong, results = facts.smallest, facts.wrong, facts.results
     yield smallest.trouble
     yield from verdict.evidence
     n_odd = sum(
@@ -568,11 +555,14 @@ def _evidence(facts: Facts, verdict: Verdict) -> Iterator[str]:
         for seen in smallest.observations
     )
     if n_odd:
-        yield f"{n_odd} logits aren't finite"
+        yield Message("fails.not-finite", n=n_odd)
     yield smallest.ledger
-    failing = ", ".join(wrong) if len(wrong) < 6 else f"{len(wrong)} of {len(facts.results)} cases"
-    passing = [title for title in facts.results if title not in wrong]
-    yield f"fails: {failing}" + (f"; passes: {', '.join(passing)}" if passing else "")
+    if len(wrong) < 6:
+        yield Message("fails.cases", cases=_titles(wrong))
+    else:
+        yield Message("fails.many", n=len(wrong), all=len(results))
+    if passing := [name for name in results if name not in wrong]:
+        yield Message("fails.passes", cases=_titles(passing))
 
 
 def _influence(facts: Facts) -> Influence | None:
@@ -590,26 +580,21 @@ def _influence(facts: Facts) -> Influence | None:
 def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: float) -> Finding:
     """Which kind is in both paths: heads that are mixed up, unless there is only one."""
     n_heads = subject.kv_heads()
-    kind = "HEAD-MAP" if n_heads is None or n_heads > 1 else UNKNOWN
-    evidence = (
-        "full and step agree with each other and not with the other implementation",
-        "with several kv heads, each read by a group of query heads, look at the groups first: "
-        "repeat (0, 0, 1, 1) or tile (0, 1, 0, 1)",
-    )
+    kind = Kind.HEAD_MAP if n_heads is None or n_heads > 1 else Kind.UNKNOWN
     case = Case((text,), feeds([len(text)]))
-    others = (Alternative("LOGIT-SHIFT", 0.1, ""), Alternative("MASK-VALUE", 0.1, ""))
+    others = Alternative(Kind.LOGIT_SHIFT, 0.1), Alternative(Kind.MASK_VALUE, 0.1)
     lines = (
         f"{PREAMBLE}\ntokens = np.array({[list(text)]})\n"
         "print(apart(decoder.full(tokens), gold(tokens)))"
     )
     return Finding(
         kind=kind,
-        check="GOLD",
+        check=Check.GOLD,
         case=case,
         max_abs_error=difference,
         tolerance=tolerance,
         alternatives=others,
-        evidence=evidence,
+        evidence=(Message("full.gold"), Message("full.gold-heads")),
         snippet=lines,
         confidence=0.6,
     )
@@ -620,7 +605,7 @@ def _padded_unlike_alone(
     lengths: tuple[int, ...],
     error: float,
     tolerance: float,
-    sentence: str,
+    sentence: Said,
 ) -> Finding:
     lines = (
         PREAMBLE,
@@ -629,15 +614,15 @@ def _padded_unlike_alone(
         "for row, (text, n) in enumerate(zip(tokens, lengths)):  # all of these should be rounding",
         "    print(row, apart(padded[row, -n:], array(decoder.full(text[None, -n:]))[0]))",
     )
-    others = Alternative("POS-PERROW", 0.3, ""), Alternative("MASK-VALUE", 0.1, "")
+    others = Alternative(Kind.POS_PERROW, 0.3), Alternative(Kind.MASK_VALUE, 0.1)
     return Finding(
-        kind="PAD-MASK",
-        check="ROW",
+        kind=Kind.PAD_MASK,
+        check=Check.ROW,
         case=Case(rows, feeds([len(rows[0])]), lengths),
         max_abs_error=error,
         tolerance=tolerance,
         alternatives=others,
-        evidence=(sentence, "this is full itself; step was held against rows without padding"),
+        evidence=(sentence, Message("full.padded-itself")),
         snippet="\n".join(lines),
         confidence=0.6,
     )

@@ -5,31 +5,33 @@ from collections.abc import Callable
 import numpy as np
 
 from kvproof.checking.feeding_rules import feeding
-from kvproof.checking.kinds import UNKNOWN
+from kvproof.checking.messages import Message
+from kvproof.checking.names import Stage
 from kvproof.checking.other_rules import batch, operations, padding, second_use
 from kvproof.checking.verdict import EXACT, HINT, STRONG, Facts, Verdict
+from kvproof.kinds import Kind
 
-RULES: dict[str, Callable[[Facts, Verdict], None]] = {
-    "feeding": feeding,
-    "batch": batch,
-    "padding": padding,
-    "operations": operations,
-    "second use": second_use,
+RULES: dict[Stage, Callable[[Facts, Verdict], None]] = {
+    Stage.FEEDING: feeding,
+    Stage.BATCH: batch,
+    Stage.PADDING: padding,
+    Stage.OPERATIONS: operations,
+    Stage.SECOND_USE: second_use,
 }
 
 
-AFTER_OPERATIONS = ("operations", "second use")
+AFTER_OPERATIONS = (Stage.OPERATIONS, Stage.SECOND_USE)
 """Stages in which a wrong count says which operation is wrong."""
 
 
-def diagnose(facts: Facts, stage: str) -> Verdict:
+def diagnose(facts: Facts, stage: Stage) -> Verdict:
     """Rank the kinds of mistake that would explain the failures of a stage."""
     verdict = Verdict()
-    if facts.smallest.trouble:
-        verdict.add(UNKNOWN, EXACT)
+    if facts.smallest.trouble is not None:
+        verdict.add(Kind.UNKNOWN, EXACT)
     elif facts.smallest.first_bad(facts.tolerance) is None and stage not in AFTER_OPERATIONS:
         _miscounted(verdict)
-    elif stage != "feeding" or not (_shifted(facts, verdict) or _ignored(facts, verdict)):
+    elif stage is not Stage.FEEDING or not (_shifted(facts, verdict) or _ignored(facts, verdict)):
         RULES[stage](facts, verdict)
     return verdict
 
@@ -37,16 +39,15 @@ def diagnose(facts: Facts, stage: str) -> Verdict:
 def diagnosis_of_full() -> Verdict:
     """``step`` is right as long as nobody calls ``full`` while its request goes on."""
     verdict = Verdict()
-    why = "right if full isn't called between the calls of step, wrong if it is"
-    verdict.add("ALIAS", STRONG, f"{why}: full writes into what step keeps")
-    verdict.add("SLOT-STALE", HINT)
+    verdict.add(Kind.ALIAS, STRONG, Message("full.writes"))
+    verdict.add(Kind.SLOT_STALE, HINT)
     return verdict
 
 
 def _miscounted(verdict: Verdict) -> None:
     """All logits are right and the counted length isn't."""
-    verdict.add("POS-DRIFT", STRONG, "all logits are right, and the counted length isn't")
-    verdict.add("SLOT-WRITE", HINT)
+    verdict.add(Kind.POS_DRIFT, STRONG, Message("feeding.counted"))
+    verdict.add(Kind.SLOT_WRITE, HINT)
 
 
 def _shifted(facts: Facts, verdict: Verdict) -> bool:
@@ -59,11 +60,10 @@ def _shifted(facts: Facts, verdict: Verdict) -> bool:
         whole = facts.subject.recompute(history)
         rows = np.flatnonzero(seen.errors[0] > facts.tolerance)
         at = len(history) - seen.logits.shape[1] + rows
-        for step, what in ((-1, "earlier"), (1, "later")):
+        for step, why in ((-1, Message("feeding.earlier")), (1, Message("feeding.later"))):
             inside = (at + step >= 0) & (at + step < len(history))
             if inside.all() and facts.probes.same(seen.logits[0, rows], whole[at + step]):
-                why = f"the logits are those of one position {what}, exactly"
-                verdict.add("LOGIT-SHIFT", EXACT, why)
+                verdict.add(Kind.LOGIT_SHIFT, EXACT, why)
                 return True
     return False
 
@@ -76,7 +76,7 @@ def _ignored(facts: Facts, verdict: Verdict) -> bool:
             return False
         if not facts.gives(seen, seen.histories[0][-seen.logits.shape[1] :]):
             return False
-    verdict.add(UNKNOWN, EXACT, "the logits are those of the chunk alone: step ignores its cache")
-    verdict.add("MASK-TOPLEFT", HINT)
-    verdict.add("POS-RESET", HINT)
+    verdict.add(Kind.UNKNOWN, EXACT, Message("feeding.no-cache"))
+    verdict.add(Kind.MASK_TOPLEFT, HINT)
+    verdict.add(Kind.POS_RESET, HINT)
     return True

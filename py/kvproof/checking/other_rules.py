@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from kvproof.checking.arrays import distance
-from kvproof.checking.battery import BESIDE, IN_TURNS, OTHER_ROWS, PADDED_TURNS
+from kvproof.checking.battery import OTHER_ROWS
 from kvproof.checking.cases import Observation, run
+from kvproof.checking.messages import Message
+from kvproof.checking.names import CaseId, Check
 from kvproof.checking.verdict import EXACT, HINT, LIKELY, STRONG, Facts, Verdict
+from kvproof.kinds import Kind
 
 
 def batch(facts: Facts, verdict: Verdict) -> None:
@@ -19,18 +22,19 @@ def batch(facts: Facts, verdict: Verdict) -> None:
     if seen is None:
         return
     if not np.isfinite(seen.errors).all():
-        verdict.add("MASK-VALUE", LIKELY, "logits that aren't finite")
+        verdict.add(Kind.MASK_VALUE, LIKELY, Message("rows.not-finite"))
     n_new = seen.logits.shape[1]
     for row, history in enumerate(seen.histories):
         for other, prefix in enumerate(seen.histories):
             if other != row and facts.gives(seen, prefix[:-n_new] + history[-n_new:], row):
-                verdict.add("PAGE-MAP", EXACT, f"row {row} goes on from the past of row {other}")
-                verdict.add("ROW-PERM", HINT)
+                why = Message("rows.other-past", row=row, other=other)
+                verdict.add(Kind.PAGE_MAP, EXACT, why)
+                verdict.add(Kind.ROW_PERM, HINT)
                 return
-    verdict.add("PAGE-MAP", LIKELY, "each row alone is right, in a batch it isn't")
-    verdict.add("SLOT-WRITE", LIKELY - HINT)
-    verdict.add("KV-LAYOUT", HINT)
-    verdict.add("REUSE-KEY", HINT)
+    verdict.add(Kind.PAGE_MAP, LIKELY, Message("rows.batch-only"))
+    verdict.add(Kind.SLOT_WRITE, LIKELY - HINT)
+    verdict.add(Kind.KV_LAYOUT, HINT)
+    verdict.add(Kind.REUSE_KEY, HINT)
 
 
 def padding(facts: Facts, verdict: Verdict) -> None:
@@ -39,28 +43,25 @@ def padding(facts: Facts, verdict: Verdict) -> None:
     if seen is None:
         return
     if not np.isfinite(seen.errors).all():
-        why = "rows with padding aren't finite: a row of scores that is all -inf"
-        verdict.add("MASK-VALUE", STRONG, why)
-        verdict.add("PAD-MASK", HINT)
+        verdict.add(Kind.MASK_VALUE, STRONG, Message("rows.padded-inf"))
+        verdict.add(Kind.PAD_MASK, HINT)
     elif _future_leaks(facts):
-        verdict.check = "CAU"
-        why = "with padding in the batch a later token moves the logits of an earlier one"
-        verdict.add("MASK-SKIPPED", STRONG, why)
-        verdict.add("MASK-VALUE", LIKELY)
+        verdict.check = Check.CAU
+        verdict.add(Kind.MASK_SKIPPED, STRONG, Message("rows.padded-leak"))
+        verdict.add(Kind.MASK_VALUE, LIKELY)
     elif _padding_moves(facts, seen):
-        verdict.check = "MSK"
-        verdict.add("PAD-MASK", STRONG, "other tokens in the padding move the logits of real ones")
-        verdict.add("POS-PERROW", HINT)
+        verdict.check = Check.MSK
+        verdict.add(Kind.PAD_MASK, STRONG, Message("rows.padding-moves"))
+        verdict.add(Kind.POS_PERROW, HINT)
     elif blind := _unseen_token(facts, seen):
-        verdict.check = "MSK"
-        why = f"row {blind[0]}, after padding, doesn't see its own token {blind[1]}"
-        verdict.add("PAD-MASK", STRONG, f"{why}: the mask counts padding wrongly")
-        verdict.add("POS-PERROW", HINT)
+        verdict.check = Check.MSK
+        why = Message("rows.padded-blind", row=blind[0], token=blind[1])
+        verdict.add(Kind.PAD_MASK, STRONG, why)
+        verdict.add(Kind.POS_PERROW, HINT)
     else:
-        why = "padding isn't looked at, and rows after it are still wrong: their positions are"
-        verdict.add("POS-PERROW", STRONG, why)
-        verdict.add("PAD-MASK", HINT)
-        verdict.add("POS-DRIFT", HINT)
+        verdict.add(Kind.POS_PERROW, STRONG, Message("rows.padded-positions"))
+        verdict.add(Kind.PAD_MASK, HINT)
+        verdict.add(Kind.POS_DRIFT, HINT)
 
 
 def _future_leaks(facts: Facts) -> bool:
@@ -137,44 +138,35 @@ def operations(facts: Facts, verdict: Verdict) -> None:
         _cropped(facts, verdict)
 
 
-NOT_WITHOUT = "right without padding, wrong with it"
-
-
 def _forked(facts: Facts, verdict: Verdict) -> None:
-    verdict.check = "OLD"
+    verdict.check = Check.OLD
     seen = facts.smallest.first_bad(facts.tolerance)
     of_fork = seen is not None and facts.smallest.case.ops[seen.op].action == "fork"
-    why = (
-        "the fork itself is wrong: it doesn't hold what the cache did"
-        if of_fork
-        else "what is fed to one of two caches changes the other"
-    )
-    verdict.add("ALIAS", STRONG, why)
+    why = Message("operations.fork" if of_fork else "operations.fork-shared")
+    verdict.add(Kind.ALIAS, STRONG, why)
     if facts.smallest.case.lengths is not None:
-        verdict.add("POS-PERROW", STRONG + HINT, f"{NOT_WITHOUT}: the fork forgets it")
-        verdict.add("PAD-MASK", LIKELY)
+        verdict.add(Kind.POS_PERROW, STRONG + HINT, Message("operations.fork-padding"))
+        verdict.add(Kind.PAD_MASK, LIKELY)
     if facts.subject.block_size is not None:
-        verdict.add("PAGE-MAP", LIKELY)
+        verdict.add(Kind.PAGE_MAP, LIKELY)
         if any(op.action == "crop" for op in facts.smallest.case.ops):
-            why = "a crop gives away or overwrites blocks that a fork still reads"
-            verdict.add("PAGE-MAP", STRONG, why)
+            verdict.add(Kind.PAGE_MAP, STRONG, Message("operations.fork-blocks"))
 
 
 def _cropped(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
-    if facts.smallest.ledger:
-        verdict.add("ROLLBACK", LIKELY, facts.smallest.ledger)
-    verdict.add("ROLLBACK", LIKELY, "wrong only after tokens have been taken back")
-    verdict.add("ROPE-FRAME", HINT)
+    if facts.smallest.ledger is not None:
+        verdict.add(Kind.ROLLBACK, LIKELY, facts.smallest.ledger)
+    verdict.add(Kind.ROLLBACK, LIKELY, Message("operations.crop"))
+    verdict.add(Kind.ROPE_FRAME, HINT)
     if facts.smallest.case.lengths is not None:
-        verdict.add("ROLLBACK", LIKELY, f"{NOT_WITHOUT}: the crop forgets it")
-        verdict.add("POS-PERROW", LIKELY)
-        verdict.add("PAD-MASK", HINT)
+        verdict.add(Kind.ROLLBACK, LIKELY, Message("operations.crop-padding"))
+        verdict.add(Kind.POS_PERROW, LIKELY)
+        verdict.add(Kind.PAD_MASK, HINT)
     if facts.subject.window is not None and not facts.smallest.case.lengths:
-        why = "tokens have been taken back from a ring that had let go of what came before them"
-        verdict.add("RING-ORDER", STRONG + HINT, why)
+        verdict.add(Kind.RING_ORDER, STRONG + HINT, Message("operations.crop-ring"))
     if facts.subject.block_size is not None:
-        verdict.add("PAGE-MAP", HINT)
+        verdict.add(Kind.PAGE_MAP, HINT)
     if seen is None or len(seen.histories) != 1:
         return
     history, n_new = seen.histories[0], seen.logits.shape[1]
@@ -182,29 +174,29 @@ def _cropped(facts: Facts, verdict: Verdict) -> None:
     fed = facts.first.case.tokens[0]
     for length in range(len(fed) - n_new + 1):
         if fed[:length] != kept and facts.gives(seen, (*fed[:length], *new)):
-            why = f"as if cropped to {length} tokens instead of {len(kept)}"
-            verdict.add("ROLLBACK", EXACT, why)
+            why = Message("operations.crop-to", length=length, kept=len(kept))
+            verdict.add(Kind.ROLLBACK, EXACT, why)
             return
     if kept and facts.gives(seen, (*kept, kept[-1], *new)):
-        verdict.add("DUP-APPEND", EXACT, "as if the last token had been fed twice")
+        verdict.add(Kind.DUP_APPEND, EXACT, Message("operations.last-twice"))
 
 
 def _reordered(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
-    verdict.add("ROW-PERM", LIKELY, "wrong only after rows have been picked")
-    verdict.add("ALIAS", HINT)
+    verdict.add(Kind.ROW_PERM, LIKELY, Message("operations.reorder"))
+    verdict.add(Kind.ALIAS, HINT)
     if facts.smallest.case.lengths is not None:
-        verdict.add("ROW-PERM", LIKELY, f"{NOT_WITHOUT}: it isn't permuted with the rows")
-        verdict.add("POS-PERROW", LIKELY)
-        verdict.add("PAD-MASK", HINT)
+        verdict.add(Kind.ROW_PERM, LIKELY, Message("operations.reorder-padding"))
+        verdict.add(Kind.POS_PERROW, LIKELY)
+        verdict.add(Kind.PAD_MASK, HINT)
     if seen is None:
         return
     n_new = seen.logits.shape[1]
     if not _from_other_row(facts, seen, verdict):
         _reordered_inside(facts, verdict)
     if facts.subject.block_size is not None:
-        duplicates = facts.is_right("reorder to (1, 2, 0)") and n_new > 0
-        verdict.add("PAGE-MAP", LIKELY if duplicates else HINT)
+        duplicates = not facts.is_wrong(CaseId.REORDER_PERMUTES) and n_new > 0
+        verdict.add(Kind.PAGE_MAP, LIKELY if duplicates else HINT)
 
 
 def _from_other_row(facts: Facts, seen: Observation, verdict: Verdict) -> bool:
@@ -215,8 +207,8 @@ def _from_other_row(facts: Facts, seen: Observation, verdict: Verdict) -> bool:
             if tokens[:past] != history[:past] and facts.gives(
                 seen, (*tokens[:past], *history[-n_new:]), row
             ):
-                why = f"row {row} goes on from what was row {other} before, and shouldn't"
-                verdict.add("ROW-PERM", EXACT, why)
+                why = Message("operations.other-row", row=row, other=other)
+                verdict.add(Kind.ROW_PERM, EXACT, why)
                 return True
     return False
 
@@ -237,12 +229,13 @@ def _reordered_inside(facts: Facts, verdict: Verdict) -> None:
         keys, values = old[0][picked], old[1][picked]
         verdict.layer = layer
         if probes.same_vectors(new[1], keys) and not probes.same_vectors(keys, values):
-            verdict.check = "KVL"
-            verdict.add("KV-LAYOUT", EXACT, "after the reorder the values are the keys")
+            verdict.check = Check.KVL
+            verdict.add(Kind.KV_LAYOUT, EXACT, Message("operations.values-are-keys"))
             return
         for name, one, two in (("keys", new[0], keys), ("values", new[1], values)):
             if not probes.same_vectors(one, two):
-                verdict.add("ROW-PERM", STRONG, f"the {name} of layer {layer} are not permuted")
+                why = Message(f"operations.{name}-stay", layer=layer)
+                verdict.add(Kind.ROW_PERM, STRONG, why)
                 return
     verdict.layer = None
 
@@ -255,35 +248,32 @@ def second_use(facts: Facts, verdict: Verdict) -> None:
     seen = facts.first.first_bad(facts.tolerance)
     if seen is not None and len(seen.histories) == 1 and _from_before(facts, seen, verdict):
         return
-    if facts.wrong.keys() <= {IN_TURNS, BESIDE, PADDED_TURNS}:
-        why = "one request after the other is right, in turns they disturb each other"
+    if facts.wrong.keys() <= {CaseId.IN_TURNS, CaseId.ROWS_BESIDE, CaseId.PADDED_TURNS}:
+        why = Message("second.in-turns")
         paged = facts.subject.block_size is not None
-        verdict.add("PAGE-MAP" if paged else "ALIAS", STRONG, why)
-        verdict.add("ALIAS" if paged else "SLOT-STALE", LIKELY)
-        verdict.add("POS-DRIFT", HINT)
+        verdict.add(Kind.PAGE_MAP if paged else Kind.ALIAS, STRONG, why)
+        verdict.add(Kind.ALIAS if paged else Kind.SLOT_STALE, LIKELY)
+        verdict.add(Kind.POS_DRIFT, HINT)
         return
-    if all(title in OTHER_ROWS for title in facts.wrong):
-        why = "a second request is wrong only if it has another number of rows"
-        verdict.add("SLOT-STALE", STRONG, f"{why}: memory of the first one is used again")
-        verdict.add("ALIAS", HINT)
-        verdict.add("REUSE-KEY", HINT)
+    if facts.wrong.keys() <= OTHER_ROWS.keys():
+        verdict.add(Kind.SLOT_STALE, STRONG, Message("second.other-rows"))
+        verdict.add(Kind.ALIAS, HINT)
+        verdict.add(Kind.REUSE_KEY, HINT)
         return
-    unrelated = {"a second request: another text", "a second request: a shorter text"}
-    if unrelated & set(facts.wrong):
-        verdict.add("SLOT-STALE", STRONG, "a second request is wrong whatever its text is")
-        verdict.add("ALIAS", HINT)
-        verdict.add("QUANT-SCALE", LIKELY if facts.subject.lossy else HINT)
-        verdict.add("REUSE-KEY", HINT)
-    elif set(facts.wrong) == {"a second request: the same text"}:
-        verdict.add("DUP-APPEND", STRONG, "wrong only if the very same prompt comes again")
-        verdict.add("REUSE-KEY", LIKELY)
-        verdict.add("ALIAS", LIKELY)
+    if facts.is_wrong(CaseId.OTHER_TEXT) or facts.is_wrong(CaseId.SHORTER_TEXT):
+        verdict.add(Kind.SLOT_STALE, STRONG, Message("second.any"))
+        verdict.add(Kind.ALIAS, HINT)
+        verdict.add(Kind.QUANT_SCALE, LIKELY if facts.subject.lossy else HINT)
+        verdict.add(Kind.REUSE_KEY, HINT)
+    elif facts.wrong.keys() == {CaseId.SAME_TEXT}:
+        verdict.add(Kind.DUP_APPEND, STRONG, Message("second.same"))
+        verdict.add(Kind.REUSE_KEY, LIKELY)
+        verdict.add(Kind.ALIAS, LIKELY)
     else:
-        alike = ", ".join(title.partition(": ")[2] for title in facts.wrong)
-        why = f"a second request is wrong only if it is like the first ({alike})"
-        verdict.add("REUSE-KEY", STRONG, f"{why}: what was stored is found by too small a key")
-        verdict.add("DUP-APPEND", HINT)
-        verdict.add("ALIAS", LIKELY - HINT)
+        why = Message("second.alike", cases=[name.short_message for name in facts.wrong])
+        verdict.add(Kind.REUSE_KEY, STRONG, why)
+        verdict.add(Kind.DUP_APPEND, HINT)
+        verdict.add(Kind.ALIAS, LIKELY - HINT)
 
 
 def _from_before(facts: Facts, seen: Observation, verdict: Verdict) -> bool:
@@ -292,23 +282,19 @@ def _from_before(facts: Facts, seen: Observation, verdict: Verdict) -> bool:
     past, new = history[:-n_new], history[-n_new:]
     first = facts.first.case.tokens[0]
     if past and facts.gives(seen, (*past, past[-1], *new)):
-        verdict.add("DUP-APPEND", EXACT, "as if the last token had been fed twice")
+        verdict.add(Kind.DUP_APPEND, EXACT, Message("operations.last-twice"))
         return True
     for length in range(1, len(first) + 1):
         if facts.gives(seen, (*first[:length], *history)):
-            why = f"as if the first {length} tokens of the first request were still there"
-            verdict.add("SLOT-STALE", EXACT, why)
-            verdict.add("ALIAS", LIKELY)
+            why = Message("second.left", length=length)
+            verdict.add(Kind.SLOT_STALE, EXACT, why)
+            verdict.add(Kind.ALIAS, LIKELY)
             return True
     begun = first[: len(history)]
     if begun != history and facts.gives(seen, begun):
-        why = (
-            "the logits are those of the first request: it was found by a key that says too little"
-        )
-        verdict.add("REUSE-KEY", EXACT, why)
+        verdict.add(Kind.REUSE_KEY, EXACT, Message("second.logits-of-first"))
         return True
     if past and first[: len(past)] != past and facts.gives(seen, (*first[: len(past)], *new)):
-        why = "the past is that of the first request: it was found by a key that says too little"
-        verdict.add("REUSE-KEY", EXACT, why)
+        verdict.add(Kind.REUSE_KEY, EXACT, Message("second.past-of-first"))
         return True
     return False

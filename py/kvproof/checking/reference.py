@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
+from kvproof.checking.messages import Message, Said
 from kvproof.checking.report import PREAMBLE, Finding
 from kvproof.checking.rounding import EPS, Rounding
 from kvproof.checking.subject import (
@@ -26,6 +27,7 @@ from kvproof.checking.subject import (
     Trouble,
     odd_logits,
 )
+from kvproof.kinds import Kind
 
 CLEAR = 30
 """So many times the tolerance is an effect that can't be missed."""
@@ -70,8 +72,8 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     n = min(SHORTEST, subject.longest)
     rows = texts(subject, rng, 3, n)
     whole, *others = (subject.full(np.array([row]))[0] for row in rows)
-    if odd_logits(whole):
-        sentence = f"full returns logits that aren't finite: {odd_logits(whole)}"
+    if odd := odd_logits(whole):
+        sentence = Message(f"trouble.{odd}", tokens=str(list(rows[0])))
         return Reference(_fault("LOG", sentence, rows[:1]), 0, 0, 0, ())
     notes = [*_use_coarser(subject, _stored_precision(np.array([whole, *others])))]
     scale, signal, more = _set_aside_huge_logits(subject, whole)
@@ -195,16 +197,16 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
     n = len(rows[0])
     again = subject.full(np.array(one))[0]
     sentence = "full gives other logits when it is asked again"
-    yield _Answer("REP", sentence, "UNKNOWN", distance(again, whole), one)
+    yield _Answer("REP", sentence, Kind.UNKNOWN, distance(again, whole), one)
     for position in {n - 1, n // 2}:
         changed = np.array([subject.changed(rows[0], position)])
         moved = distance(subject.full(changed)[0, :position], whole[:position])
         sentence = f"full isn't causal: another token at position {position} moves earlier logits"
-        yield _Answer("CAU", sentence, "MASK-SKIPPED", moved, one)
+        yield _Answer("CAU", sentence, Kind.MASK_SKIPPED, moved, one)
     for end in range(1, n):
         prefix = subject.full(np.array([rows[0][:end]]))[0]
         sentence = f"full isn't prefix-stable: the first {end} tokens alone give other logits"
-        yield _Answer("PFX", sentence, "ROPE-LEN", distance(prefix, whole[:end]), one)
+        yield _Answer("PFX", sentence, Kind.ROPE_LEN, distance(prefix, whole[:end]), one)
     yield from _long_prefixes(subject)
     try:
         batch = subject.full(np.array(rows))
@@ -213,7 +215,7 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
     for row, text in enumerate(rows):
         alone = whole if row == 0 else subject.full(np.array([text]))[0]
         sentence = f"full gives row {row} of a batch other logits than the row alone"
-        yield _Answer("ROW", sentence, "UNKNOWN", distance(batch[row], alone), rows)
+        yield _Answer("ROW", sentence, Kind.UNKNOWN, distance(batch[row], alone), rows)
 
 
 def _precision(subject: Subject, answers: Sequence[_Answer], scale: float) -> Iterator[str]:
@@ -306,7 +308,7 @@ def _blind_spot(
     for token, pair in enumerate(pairwise(unseen)):
         if all(pair):
             sentence = f"full lets no later position see tokens {token} and {token + 1}"
-            return _fault("MSK", sentence, (text,), "MASK-TOPLEFT"), ()
+            return _fault("MSK", sentence, (text,), Kind.MASK_TOPLEFT), ()
     token, row = np.argwhere(hidden)[0]
     return None, (
         f"full doesn't let position {row} see token {token}, and others see as far: right for "
@@ -339,7 +341,7 @@ def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
         sentence = (
             f"full isn't prefix-stable: the first {end} of {longest} tokens give other logits"
         )
-        yield _Answer("PFX", sentence, "ROPE-LEN", distance(prefix, whole[:end]), text)
+        yield _Answer("PFX", sentence, Kind.ROPE_LEN, distance(prefix, whole[:end]), text)
 
 
 SEE = {
@@ -365,7 +367,11 @@ PREFIXES = (
 
 
 def _fault(
-    check: str, sentence: str, text: tuple[Row, ...], kind: str = "UNKNOWN", doubt: str = ""
+    check: str,
+    sentence: Said,
+    text: tuple[Row, ...],
+    kind: str = Kind.UNKNOWN,
+    doubt: Said = None,
 ) -> Finding:
     lines = (
         PREAMBLE,

@@ -2,28 +2,42 @@
 
 import json
 import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvproof.checking.cases import TAKES_TOKENS, Case, Observation
-from kvproof.checking.kinds import KINDS, UNKNOWN
+from kvproof.checking.cases import TAKES_TOKENS, Case, Observation, Op
+from kvproof.checking.messages import Message, Said, catalogue
+from kvproof.checking.names import Check
+from kvproof.kinds import Kind
 
-NO_KIND = "the decoder does not do what the contract says"
-"""The meaning of a finding that has no kind."""
+
+def meaning(kind: str) -> Message:
+    """What a kind of mistake is, in a sentence."""
+    return Message(f"kind.{kind}")
 
 
 @dataclass(frozen=True)
 class Alternative:
     """A kind that would explain what was seen, and how well."""
 
-    kind: str
+    kind: Kind
     confidence: float
     """0 to 1, comparable within one finding."""
-    why: str
+    why: Message | None = None
+
+    @property
+    def message(self) -> Message:
+        """All of it."""
+        if self.why is None:
+            return Message("report.alternative", kind=self.kind, confidence=self.confidence)
+        return Message(
+            "report.alternative-why", kind=self.kind, confidence=self.confidence, why=self.why
+        )
 
     def __str__(self) -> str:
-        why = self.why if len(self.why) <= 90 else f"{self.why[:87]}..."
-        return f"{self.kind} ({self.confidence:.2f}{', ' if why else ''}{why})"
+        return str(self.message)
 
 
 @dataclass(frozen=True)
@@ -41,17 +55,18 @@ class Influence:
     expected: tuple[tuple[bool, ...], ...]
     """(C, P + C): in ``full``."""
 
-    def __str__(self) -> str:
+    def text(self, language: str = "en") -> str:
+        """Drawn, below a line that says what the signs mean."""
         signs = {(True, True): "1", (False, False): ".", (False, True): "x", (True, False): "!"}
         rows = [
-            "    " + " ".join(signs[pair] for pair in zip(seen, expected, strict=True))
+            "  " + " ".join(signs[pair] for pair in zip(seen, expected, strict=True))
             for seen, expected in zip(self.seen, self.expected, strict=True)
         ]
-        head = (
-            f"  which of {self.n_past} + {self.n_new} tokens move which new row "
-            "(1 yes, . no, x should and doesn't, ! does and shouldn't):"
-        )
-        return "\n".join([head, *rows])
+        head = Message("report.influence", past=self.n_past, new=self.n_new)
+        return "\n".join([head.text(language), *rows])
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 @dataclass(frozen=True)
@@ -59,19 +74,19 @@ class Finding:
     """One thing that is wrong, in its smallest form."""
 
     kind: str
-    """A name of ``KINDS``, or UNKNOWN."""
+    """Equal to its name, as in ``finding.kind == "ALIAS"``."""
     check: str
-    """LOG, KVL, MSK, BOOK, ROW, OPS, REP, GOLD, OLD, CAU, PFX or TOL."""
+    """What it was found by."""
     case: Case | None
     """The smallest input that fails."""
     max_abs_error: float
     """Of the logits in that case; inf where they aren't finite."""
     tolerance: float
     """What the error was held against: above all noise that a right cache makes."""
-    first_bad: dict[str, int] = field(default_factory=dict)
+    first_bad: Mapping[str, int] = field(default_factory=dict)
     """Where it starts: operation, row, position, and layer where that is known."""
     alternatives: tuple[Alternative, ...] = ()
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Said, ...] = ()
     snippet: str = ""
     confidence: float = 0.0
     influence: Influence | None = None
@@ -79,31 +94,44 @@ class Finding:
     doubtful: bool = False
     """It may be rounding; the last piece of evidence says how to tell."""
 
-    def __str__(self) -> str:
-        meaning = KINDS.get(self.kind, NO_KIND)
-        lines = [f"{self.kind}: {meaning}"]
-        if self.case is not None:
-            lines.append(f"  smallest case ({self.check}): {self.case}")
-        if self.max_abs_error > 0:
-            lines.append(f"  error {self.max_abs_error:.3g}, noise allowed {self.tolerance:.1e}")
-        if self.first_bad:
-            lines.append("  first bad: " + ", ".join(f"{k} {v}" for k, v in self.first_bad.items()))
-        lines += [f"  - {sentence}" for sentence in self.evidence]
+    def text(self, language: str = "en") -> str:
+        """As plain text, in one of ``messages.LANGUAGES``."""
+        words = catalogue(language)
+        say = words.say
+        parts = [words.written(message) for message in self._facts()]
+        parts += [f"- {words.written(sentence)}" for sentence in self.evidence]
         if self.influence is not None:
-            lines.append(str(self.influence))
+            parts.append(self.influence.text(language))
         if self.alternatives:
-            others = "; ".join(map(str, self.alternatives))
-            lines.append(f"  could also be: {others}")
+            others = (f"  {words.written(other.message)}" for other in self.alternatives)
+            parts.append("\n".join([say("report.alternatives"), *others]))
         if self.snippet:
-            lines += [
-                "  to see it yourself:",
-                *(f"    {line}" for line in self.snippet.splitlines()),
-            ]
-        return "\n".join(lines)
+            parts.append(f"{say('report.snippet')}\n{_indented(self.snippet)}")
+        return f"{say('report.finding', kind=self.kind, meaning=meaning(self.kind))}\n" + (
+            _indented("\n".join(parts))
+        )
+
+    def _facts(self) -> Iterator[Message]:
+        if self.case is not None:
+            yield Message("report.case", check=self.check, case=self.case.message)
+        if self.max_abs_error > 0:
+            yield Message("report.error", error=self.max_abs_error, tolerance=self.tolerance)
+        if self.first_bad:
+            places = [Message(f"place.{name}", n=n) for name, n in self.first_bad.items()]
+            yield Message("report.first-bad", places=places)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 MIME_TYPE = "application/vnd.kvproof.report+json"
 """Of a report as data, for a notebook that can draw one."""
+LANGUAGE = "KVPROOF_LANGUAGE"
+"""The environment variable with the language in which a notebook shows reports; unset: English."""
 
 
 @dataclass(frozen=True)
@@ -116,10 +144,10 @@ class Report:
     every chunking were; ``complete`` says whether that was all that can be checked here."""
     findings: tuple[Finding, ...]
     """The most certain first."""
-    checked: tuple[str, ...]
-    not_checked: tuple[str, ...]
+    checked: tuple[Message, ...]
+    not_checked: tuple[Message, ...]
     """What was left out, and what would unlock it."""
-    notes: tuple[str, ...]
+    notes: tuple[Said, ...]
     """What limits the verdict."""
     noise: float
     tolerance: float
@@ -129,56 +157,86 @@ class Report:
     complete: bool = True
     """The budget was enough for all that is checked."""
 
-    def __str__(self) -> str:
-        so_far = "as far as it was checked" if self.complete else "so far, and not all was checked"
-        unknown = "not known: neither right nor wrong before the feeding of one sequence is checked"
-        verdict = "wrong" if self.findings else f"right, {so_far}" if self.ok else unknown
+    def text(self, language: str = "en") -> str:
+        """As plain text; ``str()`` of it is English.
+
+        Raises:
+            ValueError: ``language`` isn't one of "en", "zh-hans" and "zh-hant".
+        """
+        words = catalogue(language)
+        say = words.say
         lines = [
-            f"{self.decoder}: {verdict}",
-            f"{self.n_calls} calls in {self.seconds:.1f} s, {self.dtype}, noise {self.noise:.1e}, "
-            f"allowed {self.tolerance:.1e}",
+            say("report.head", decoder=self.decoder, verdict=self.verdict),
+            say(
+                "report.facts",
+                calls=self.n_calls,
+                seconds=self.seconds,
+                dtype=self.dtype,
+                noise=self.noise,
+                tolerance=self.tolerance,
+            ),
         ]
         for finding in self.findings:
-            lines += ["", str(finding)]
-        for title, sentences in (
-            ("checked", self.checked),
-            ("not checked", self.not_checked),
-            ("notes", self.notes),
+            lines += ["", finding.text(language)]
+        for title, said in (
+            ("report.checked", self.checked),
+            ("report.not-checked", self.not_checked),
+            ("report.notes", self.notes),
         ):
-            if sentences:
-                lines += ["", title, *(f"  - {sentence}" for sentence in sentences)]
+            if said:
+                lines += ["", say(title), *(f"  - {words.written(message)}" for message in said)]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON has it; numbers that aren't finite become strings."""
-        content: dict[str, Any] = plain(self)
-        return content
+    @property
+    def verdict(self) -> Message:
+        """In a few words."""
+        if self.findings:
+            return Message("report.wrong")
+        if not self.ok:
+            return Message("report.not-known")
+        return Message("report.right" if self.complete else "report.right-so-far")
 
-    def to_json(self) -> str:
-        """Strict JSON, indented."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+    def __str__(self) -> str:
+        return self.text()
+
+    def to_dict(self, language: str = "en") -> dict[str, Any]:
+        """All of it as JSON has it; numbers that aren't finite become strings.
+
+        A message is its ``id``, its ``args``, and its ``text`` in a language; ``meanings`` says what
+        the kinds mean that are named.
+        """
+        content: dict[str, Any] = plain(self, language)
+        kinds = [one.kind for one in self.findings]
+        kinds += [other.kind for one in self.findings for other in one.alternatives]
+        return content | {"meanings": {kind: meaning(kind).text(language) for kind in kinds}}
+
+    def to_json(self, language: str = "en") -> str:
+        """``to_dict`` as strict JSON, indented."""
+        return json.dumps(self.to_dict(language), indent=2, ensure_ascii=False, allow_nan=False)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """What a notebook shows: the text, or what it draws itself from the data."""
-        kinds = [one.kind for one in self.findings]
-        kinds += [other.kind for one in self.findings for other in one.alternatives]
-        meanings = {kind: KINDS.get(kind, NO_KIND) for kind in kinds}
-        return {"text/plain": str(self), MIME_TYPE: {**self.to_dict(), "meanings": meanings}}
+        language = os.environ.get(LANGUAGE) or "en"
+        return {"text/plain": self.text(language), MIME_TYPE: self.to_dict(language)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, language: str = "en") -> Any:
     """As JSON has it: dataclasses become objects, numbers that aren't finite strings."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    if isinstance(value, (str, int, bool)) or value is None:
+    if isinstance(value, str):
+        return str(value)  # an enum's name
+    if isinstance(value, int) or value is None:
         return value
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return [plain(item) for item in value]
-    if hasattr(value, "_fields"):  # an Op
-        return str(value)
-    return {name: plain(item) for name, item in vars(value).items()}
+    if isinstance(value, Op):
+        text = value.message.text(language)
+        return {"action": value.action, "argument": plain(value.argument), "text": text}
+    if isinstance(value, Mapping):
+        return {key: plain(item, language) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(item, language) for item in value]
+    said = {"text": value.text(language)} if isinstance(value, Message) else {}
+    return {name: plain(item, language) for name, item in vars(value).items()} | said
 
 
 PREAMBLE = """import numpy as np
@@ -255,10 +313,10 @@ def _comparison(seen: Observation, tolerance: float) -> list[str]:
     ]
 
 
-def unknown(check: str, sentence: str) -> Finding:
+def unknown(check: Check, sentence: Said) -> Finding:
     """A finding that says what the decoder did instead of naming a bug."""
     return Finding(
-        kind=UNKNOWN,
+        kind=Kind.UNKNOWN,
         check=check,
         case=None,
         max_abs_error=0.0,

@@ -15,40 +15,49 @@ from kvproof.checking.arrays import (
     Logits,
     compressed,
     distance,
-    message,
+    first_line,
     shown,
     to_array,
     what,
 )
+from kvproof.checking.messages import Message, Said
 from kvproof.checking.rounding import EPS
 
 Row = tuple[int, ...]
 """The token IDs of one sequence."""
 
-UNLOCKS = {
-    "length": "the ledger: does the cache count what it was fed?",
-    "keys_values": "what is stored, layer by layer: the positions and slots that were really used",
-    "crop": "taking tokens back, as speculative decoding does",
-    "reorder": "picking rows of the batch, as beam search does",
-    "fork": "two continuations of one prefix",
-    "reset": "telling a first request from a second one on the same object",
-    "supports_padding": "batches of ragged, left-padded prompts",
-    "window": "if it has one: texts longer than it, chunks across its edge",
-    "block_size": "if it has blocks: lengths at and beside their multiples",
-    "capacity": "if it is limited: a text that fills the cache to its last slot",
-}
-"""Optional members of a decoder, and what each of them lets the checker look at."""
+UNLOCKS = (
+    "length",
+    "keys_values",
+    "crop",
+    "reorder",
+    "fork",
+    "reset",
+    "supports_padding",
+    "window",
+    "block_size",
+    "capacity",
+)
+"""Optional members of a decoder that let the checker look at more; what at, the messages say."""
 
 
 class Trouble(Exception):
     """The decoder did something that leaves nothing to compare; the message says what."""
+
+    def __init__(self, message: Said) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class Raised(Trouble):
     """The decoder raised something."""
 
     def __init__(self, name: str, error: BaseException) -> None:
-        super().__init__(f"{name} raised {type(error).__name__}: {message(error)}")
+        said: dict[str, Any] = {"member": name, "error": type(error).__name__}
+        if line := first_line(error):
+            super().__init__(Message("trouble.raised", **said, said=line))
+        else:
+            super().__init__(Message("trouble.raised-nothing", **said))
         self.name, self.error = name, error
 
     @property
@@ -60,9 +69,17 @@ class Raised(Trouble):
 class NotSupported(Exception):
     """The decoder raised ``NotImplementedError``: not a fault."""
 
+    def __init__(self, member: str) -> None:
+        super().__init__(member)
+        self.member = member
+
 
 class Refused(Exception):
     """The decoder may refuse this, and did: not a fault."""
+
+    def __init__(self, message: Said) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 MEMORY = 2**27
@@ -102,7 +119,7 @@ class Subject:
         self.unsupported: set[str] = set()
         for name in ("full", "step"):
             if not callable(self._member(name)):
-                raise Trouble(f"it has no method {name}()")
+                raise Trouble(Message("trouble.no-method", member=name))
         # Asked once: a property may raise, now or later.
         self._offered = {
             name
@@ -156,7 +173,7 @@ class Subject:
         extra = {} if lengths is None else {"lengths": np.array(lengths)}
         answer = self._with_tokens("step", tokens, extra, cache)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise Trouble(f"step returned {what(answer)} instead of (logits, cache)")
+            raise Trouble(Message("trouble.no-pair", got=what(answer)))
         return self._logits("step", answer[0], tokens.shape), answer[1]
 
     def recompute(self, row: Row) -> Logits:
@@ -167,8 +184,8 @@ class Subject:
         """
         if row not in self._memo:
             logits = self.full(np.array([row], np.int64))[0]
-            if odd_logits(logits):
-                raise Trouble(f"full returns {odd_logits(logits)} for tokens {list(row)}")
+            if odd := odd_logits(logits):
+                raise Trouble(Message(f"trouble.{odd}", tokens=str(list(row))))
             if self._memo_bytes > MEMORY:
                 self.forget()
             self._memo[row] = logits
@@ -209,7 +226,7 @@ class Subject:
         try:
             return operator.index(counted)
         except TypeError:
-            raise Trouble(f"length() must return an integer, got {shown(counted)}") from None
+            raise Trouble(Message("trouble.needs-length", got=shown(counted))) from None
 
     def keys_values(self, cache: Any) -> list[tuple[Logits, Logits]]:
         """(K, V) of each layer, (B, H, T, D); the two may differ in D."""
@@ -217,16 +234,14 @@ class Subject:
         try:
             found = [(to_array(keys)[0], to_array(values)[0]) for keys, values in pairs]
         except Exception as error:
-            why = message(error)
-            raise Trouble(f"keys_values must return (K, V) of each layer: {why}") from None
+            why = first_line(error) or type(error).__name__
+            raise Trouble(Message("trouble.keys-values", why=why)) from None
         if not found or any(array.ndim != 4 or not array.size for pair in found for array in pair):
-            raise Trouble("keys_values must return arrays (B, H, T, D) for each layer")
+            raise Trouble(Message("trouble.keys-values-shape"))
         for layer, (keys, values) in enumerate(found):
             if keys.shape[:3] != values.shape[:3]:
-                raise Trouble(
-                    f"keys_values must return K and V of one shape, but for D; in layer {layer} "
-                    f"they are {keys.shape} and {values.shape}"
-                )
+                shapes = {"keys": str(keys.shape), "values": str(values.shape)}
+                raise Trouble(Message("trouble.keys-values-differ", layer=layer, **shapes))
         return found
 
     def crop(self, cache: Any, length: int, may_refuse: bool = False) -> Any:
@@ -244,7 +259,7 @@ class Subject:
         except Raised as raised:
             if not may_refuse or not raised.is_refusal:
                 raise
-            raise Refused(str(raised)) from None
+            raise Refused(raised.message) from None
 
     def reorder(self, cache: Any, rows: Sequence[int], may_refuse: bool = False) -> Any:
         """The cache with these rows of the batch.
@@ -270,10 +285,8 @@ class Subject:
         given = tokens.copy()
         answer = self._call(name, given, *more, **extra)
         if not np.array_equal(given, tokens):
-            raise Trouble(
-                f"{name} changed the tokens that it was given, from {tokens.tolist()} "
-                f"to {given.tolist()}: copy them before writing"
-            )
+            before, after = str(tokens.tolist()), str(given.tolist())
+            raise Trouble(Message("trouble.tokens", member=name, before=before, after=after))
         return answer
 
     def _call(self, name: str, *args: Any, **extra: Any) -> Any:
@@ -299,14 +312,15 @@ class Subject:
         try:
             logits, dtype = to_array(value)
         except Exception as error:
+            why = first_line(error) or type(error).__name__
             raise Trouble(
-                f"{name} returned {what(value)} instead of logits {wanted}: {message(error)}"
+                Message(
+                    "trouble.no-logits", member=name, got=what(value), wanted=str(wanted), why=why
+                )
             ) from None
         if logits.shape != wanted:
-            raise Trouble(
-                f"{name} returned logits {logits.shape} for tokens {shape}; "
-                f"with vocab_size {self.vocab_size} they must be {wanted}"
-            )
+            shapes = {"got": str(logits.shape), "tokens": str(shape), "wanted": str(wanted)}
+            raise Trouble(Message("trouble.shape", member=name, size=self.vocab_size, **shapes))
         if EPS.get(dtype, 0.0) > EPS[self.dtype]:
             self.dtype = dtype
         self.returns_tensors |= hasattr(value, "detach")
@@ -315,7 +329,7 @@ class Subject:
     def _size(self, name: str) -> int:
         value = self._optional_size(name)
         if value is None:
-            raise Trouble(f"it has no {name}")
+            raise Trouble(Message("trouble.no-member", member=name))
         return value
 
     def _optional_size(self, name: str) -> int | None:
@@ -327,7 +341,7 @@ class Subject:
         except TypeError:
             size = 0
         if isinstance(value, bool) or size < 1:
-            raise Trouble(f"{name} must be a positive integer, got {shown(value)}")
+            raise Trouble(Message("trouble.needs-size", member=name, got=shown(value)))
         return min(size, MOST_TOKENS)
 
     def _flag(self, name: str) -> bool:
@@ -335,14 +349,14 @@ class Subject:
         try:
             return bool(value)
         except Exception:
-            raise Trouble(f"{name} must be True or False, got {shown(value)}") from None
+            raise Trouble(Message("trouble.needs-flag", member=name, got=shown(value))) from None
 
     def _noise(self) -> float | None:
         value = self._member("noise")
         if value is None:
             return None
         if not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
-            raise Trouble(f"noise must be a positive number, got {shown(value)}")
+            raise Trouble(Message("trouble.needs-noise", got=shown(value)))
         return float(value)
 
     def _declared_dtype(self) -> str | None:
@@ -362,15 +376,13 @@ class Subject:
             raise Raised(name, error) from error
 
 
-def odd_logits(logits: Logits) -> str:
-    """What no logits may be, in words; "" if there is nothing of it.
+def odd_logits(logits: Logits) -> str | None:
+    """What no logits may be, as the last part of a message's ID; None if there is nothing of it.
 
     -inf is legal, for IDs that a model never gives, as long as a row has others.
     """
     if np.isnan(logits).any():
-        return "NaN"
+        return "nan"
     if np.isposinf(logits).any():
-        return "logits of +inf"
-    if np.isneginf(logits).all(axis=-1).any():
-        return "rows of nothing but -inf"
-    return ""
+        return "inf"
+    return "minus-inf" if np.isneginf(logits).all(axis=-1).any() else None

@@ -54,7 +54,7 @@ def decoder_result(decoder: Any, n_past: int, n_new: int, seed: int = 0) -> Mask
         probes.text = text
         influence = probes.influence(n_past, n_new)
         if influence is None:
-            raise Trouble("the call can't be repeated with another token")
+            raise ValueError("the call can't be repeated with another token")
         return compare(call.logits, call.expected, np.array(influence.seen))
 
 
@@ -101,7 +101,7 @@ def _troubles_as_value_errors() -> Iterator[None]:
 def _text(subject: Subject, n_past: int, n_new: int, seed: int) -> Row:
     n_total = n_past + n_new
     if n_past < 0 or n_new < 1 or n_total > subject.longest:
-        raise Trouble(
+        raise ValueError(
             f"{n_past} + {n_new} tokens don't fit: at least 0 and 1, {subject.longest} together"
         )
     return battery.texts(subject, np.random.default_rng(seed), 1, n_total)[0]

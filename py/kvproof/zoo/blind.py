@@ -11,9 +11,10 @@ from statistics import median
 
 import numpy as np
 
+from kvproof.kinds import KINDS
 from kvproof.zoo.right import RightDecoder
 from kvproof.zoo.scenarios import SCENARIOS, Logits
-from kvproof.zoo.specimen import KINDS, REGISTRY, Specimen
+from kvproof.zoo.specimen import REGISTRY, Specimen
 
 SEEN = 1e-9
 """In float64 the logits of a right cache are within about 1e-13; a bug is beyond this."""

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kvproof.kinds import Kind
 from kvproof.model.cache import ConcatCache, KVCache
 from kvproof.model.params import FloatArray
 from kvproof.zoo.right import BLOCK_SIZE, RightDecoder
@@ -44,7 +45,7 @@ class _LastLayer(_Reading):
 
 @broken(
     "layer-mix-last",
-    "LAYER-MIX",
+    Kind.LAYER_MIX,
     "TrenTorch/TrenTorch#141",
     "2 layers, chunks [2, 1]",
     "prefill, then ones",
@@ -65,7 +66,7 @@ class _FirstLayer(_Reading):
 
 @broken(
     "layer-mix-shared",
-    "LAYER-MIX",
+    Kind.LAYER_MIX,
     "ml-explore/mlx-lm#1702",
     "2 layers, one chunk",
     "one shot",
@@ -95,7 +96,7 @@ class _Tiled(_Heads):
 
 @broken(
     "head-map-cached",
-    "HEAD-MAP",
+    Kind.HEAD_MAP,
     "ekzhang/jax-js#180",
     "4 query heads, 2 kv heads, one token",
     "one shot",
@@ -110,7 +111,7 @@ class HeadMapCached(_ReadsOther):
 
 @broken(
     "head-map-both",
-    "HEAD-MAP",
+    Kind.HEAD_MAP,
     "onnx/onnx#7274",
     "4 query heads, 2 kv heads, one token; needs another implementation to compare with",
     "one shot",
@@ -134,7 +135,7 @@ class _Straddling(_Heads):
 
 @broken(
     "head-map-straddling",
-    "HEAD-MAP",
+    Kind.HEAD_MAP,
     "FlashML-org/FreeToken#177",
     "4 query heads, 2 kv heads, chunks [2, 1]",
     "prefill, then ones",
@@ -157,7 +158,7 @@ class _ValuesFromKeys(ConcatCache):
 
 @broken(
     "kv-layout-reorder",
-    "KV-LAYOUT",
+    Kind.KV_LAYOUT,
     "huggingface/transformers#34232",
     "3 rows, reorder [2, 0, 0], then 1",
     "reorder",
@@ -183,7 +184,7 @@ class _Strides(_Reading):
 
 @broken(
     "kv-layout-strides",
-    "KV-LAYOUT",
+    Kind.KV_LAYOUT,
     "pytorch/pytorch#181133",
     "2 kv heads, chunks [2, 1]",
     "prefill, then ones",
@@ -216,7 +217,7 @@ class _Interleaved(_Reading):
 
 @broken(
     "kv-layout-interleaved",
-    "KV-LAYOUT",
+    Kind.KV_LAYOUT,
     "ROCm/aiter#3498",
     "blocks of 4, 5 tokens",
     "one shot",

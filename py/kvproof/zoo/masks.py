@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kvproof.kinds import Kind
 from kvproof.model import layers
 from kvproof.model.feeding import in_chunks
 from kvproof.model.masks import BoolArray, IntArray, open_mask, top_left_mask, visible_keys
@@ -18,7 +19,7 @@ UNPADDED = ("one shot", "ones", "prefill, then ones", "ragged")
 
 @broken(
     "mask-topleft",
-    "MASK-TOPLEFT",
+    Kind.MASK_TOPLEFT,
     "pytorch/pytorch#103082, lucidrains/x-transformers#187",
     "chunks [3, 1]: the new token sees 1 key instead of 4",
     "prefill, then ones",
@@ -35,7 +36,7 @@ class MaskTopleft(RightDecoder):
 
 @broken(
     "mask-topleft-chunks",
-    "MASK-TOPLEFT",
+    Kind.MASK_TOPLEFT,
     "hyprstream/hyprstream#1521, huggingface/candle#3236",
     "chunks [3, 2]",
     "ragged",
@@ -54,7 +55,7 @@ class MaskTopleftChunks(RightDecoder):
 
 @broken(
     "mask-topleft-reference",
-    "MASK-TOPLEFT",
+    Kind.MASK_TOPLEFT,
     "pytorch/executorch#21749, onnx/onnx#8068",
     "a text of 9 tokens",
     "full",
@@ -78,7 +79,7 @@ class MaskTopleftReference(RightDecoder):
 
 @broken(
     "mask-skipped-cache",
-    "MASK-SKIPPED",
+    Kind.MASK_SKIPPED,
     "Mikyx-1/TinyLLM#17",
     "one chunk of 2 with an empty cache",
     "one shot",
@@ -95,7 +96,7 @@ class MaskSkippedCache(RightDecoder):
 
 @broken(
     "mask-skipped-past",
-    "MASK-SKIPPED",
+    Kind.MASK_SKIPPED,
     "QwenLM/Qwen#979",
     "chunks [5, 2]",
     "ragged",
@@ -114,7 +115,7 @@ class MaskSkippedPast(RightDecoder):
 
 @broken(
     "mask-skipped-padded",
-    "MASK-SKIPPED",
+    Kind.MASK_SKIPPED,
     "huggingface/transformers#41966",
     "2 rows, one of them padded, one chunk of 3",
     "padded",
@@ -133,7 +134,7 @@ class MaskSkippedPadded(RightDecoder):
 
 @broken(
     "self-read-chunk",
-    "SELF-READ",
+    Kind.SELF_READ,
     "harvard-edge/cs249r_book#1953",
     "chunks [3, 1]",
     "prefill, then ones",
@@ -153,7 +154,7 @@ class SelfReadChunk(RightDecoder):
 
 @broken(
     "self-read-last",
-    "SELF-READ",
+    Kind.SELF_READ,
     "harvard-edge/cs249r_book#1953",
     "chunks [3, 1]",
     "prefill, then ones",
@@ -173,7 +174,7 @@ class SelfReadLast(RightDecoder):
 
 @broken(
     "pad-mask-decode",
-    "PAD-MASK",
+    Kind.PAD_MASK,
     "huggingface/transformers#18104",
     "3 rows with 0, 3 and 5 of left padding, prefill, then 1",
     "padded",
@@ -196,7 +197,7 @@ class PadMaskDecode(RightDecoder):
 
 @broken(
     "pad-mask-offset",
-    "PAD-MASK",
+    Kind.PAD_MASK,
     "lablup/mlxcel#76",
     "2 rows with 0 and 3 of left padding, prefill, then 1",
     "padded",
@@ -224,7 +225,7 @@ class PadMaskOffset(RightDecoder):
 
 @broken(
     "pad-mask-sinks",
-    "PAD-MASK",
+    Kind.PAD_MASK,
     "ml-explore/mlx-lm#439",
     "window 4 with 2 sinks, 3 rows with 0, 3 and 5 of left padding, 9 tokens",
     "padded",

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kvproof.kinds import Kind
 from kvproof.model import layers
 from kvproof.model.cache import ConcatCache, KVCache
 from kvproof.model.cache.quantized import QuantizedArray, QuantizedCache, dequantize, quantize
@@ -37,7 +38,7 @@ class _AddedMask(RightDecoder):
 
 @broken(
     "mask-value-bool",
-    "MASK-VALUE",
+    Kind.MASK_VALUE,
     "huggingface/diffusers#14342",
     "one chunk of 2",
     "one shot",
@@ -54,7 +55,7 @@ class MaskValueBool(_AddedMask):
 
 @broken(
     "mask-value-small",
-    "MASK-VALUE",
+    Kind.MASK_VALUE,
     "huggingface/transformers#15199",
     "one chunk of 2",
     "one shot",
@@ -71,7 +72,7 @@ class MaskValueSmall(_AddedMask):
 
 @broken(
     "mask-value-nan",
-    "MASK-VALUE",
+    Kind.MASK_VALUE,
     "huggingface/transformers#38690",
     "2 rows, one of them padded, one chunk",
     "padded",
@@ -120,7 +121,7 @@ def _with_scale_of(stored: QuantizedArray, x: FloatArray) -> QuantizedArray:
 
 @broken(
     "quant-scale-first",
-    "QUANT-SCALE",
+    Kind.QUANT_SCALE,
     "Avarok-Cybersecurity/atlas#995",
     "int8, chunks [1, 1]",
     "prefill, then ones",
@@ -149,7 +150,7 @@ class _OtherLayersScale(QuantizedCache):
 
 @broken(
     "quant-scale-layer",
-    "QUANT-SCALE",
+    Kind.QUANT_SCALE,
     "Alberto-Codes/turboquant-vllm#79, vllm-project/vllm#55559",
     "int8, 2 layers, one chunk",
     "one shot",
@@ -162,7 +163,7 @@ class QuantScaleLayer(_Int8):
 
 @broken(
     "quant-scale-touched",
-    "QUANT-SCALE",
+    Kind.QUANT_SCALE,
     "vllm-project/vllm#51091",
     "int8, chunks [2, 1] on a new object; the next request is right",
     "prefill, then ones",
@@ -191,7 +192,7 @@ class QuantScaleTouched(_Int8):
 
 @broken(
     "logit-shift-scores",
-    "LOGIT-SHIFT",
+    Kind.LOGIT_SHIFT,
     "AI-Hypercomputer/maxtext#2103",
     "one chunk of 2",
     "one shot",
@@ -211,7 +212,7 @@ class LogitShiftScores(RightDecoder):
 
 @broken(
     "logit-shift-last",
-    "LOGIT-SHIFT",
+    Kind.LOGIT_SHIFT,
     "abetlen/llama-cpp-python#1179",
     "one chunk of 2",
     "one shot",

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kvproof.kinds import Kind
 from kvproof.model.cache import ConcatCache, KVCache, PagedCache, Room, StaticCache
 from kvproof.model.cache.in_place import Generation
 from kvproof.model.masks import IntArray
@@ -21,7 +22,7 @@ APPENDED = ("one shot", "ones", "prefill, then ones", "ragged", "padded")
 
 @broken(
     "row-perm-none",
-    "ROW-PERM",
+    Kind.ROW_PERM,
     "huggingface/transformers#46612",
     "3 rows, reorder [2, 0, 0], then 1",
     "reorder",
@@ -39,7 +40,7 @@ class RowPermNone(RightDecoder):
 
 @broken(
     "row-perm-inverse",
-    "ROW-PERM",
+    Kind.ROW_PERM,
     "huggingface/transformers#46612",
     "3 rows, reorder [1, 2, 0], then 1",
     "reorder",
@@ -69,7 +70,7 @@ class _KeysOnly(ConcatCache):
 
 @broken(
     "row-perm-keys-only",
-    "ROW-PERM",
+    Kind.ROW_PERM,
     "huggingface/transformers#46612",
     "3 rows, reorder [2, 0, 0], then 1",
     "reorder",
@@ -97,7 +98,7 @@ class _SharedLastBlock(PagedCache):
 
 @broken(
     "row-perm-shared-block",
-    "ROW-PERM",
+    Kind.ROW_PERM,
     "xLLM-AI/xllm#1984",
     "blocks of 4, 3 rows of 6 tokens, reorder [2, 0, 0], then 1",
     "reorder",
@@ -119,7 +120,7 @@ class _InPlace(ConcatCache):
 
 @broken(
     "alias-step",
-    "ALIAS",
+    Kind.ALIAS,
     "MemTensor/MemOS#2301",
     "one cache, go on from it twice: 6, 19, 32 tokens in the report",
     "old cache",
@@ -136,7 +137,7 @@ class AliasStep(RightDecoder):
 
 @broken(
     "alias-fork",
-    "ALIAS",
+    Kind.ALIAS,
     "turboderp/exllama#129",
     "fork after 6 tokens, go on with both",
     "fork",
@@ -165,7 +166,7 @@ class _ForgetsLength(StaticCache):
 
 @broken(
     "alias-fork-length",
-    "ALIAS",
+    Kind.ALIAS,
     "turboderp-org/exllamav2#226",
     "fork after 6 tokens, go on with the fork",
     "fork",
@@ -193,7 +194,7 @@ class _SharedMemory(StaticCache):
 
 @broken(
     "alias-fork-shallow",
-    "ALIAS",
+    Kind.ALIAS,
     "turboderp-org/exllamav2#226",
     "fork after 6 tokens, go on with both in turns",
     "fork",
@@ -215,7 +216,7 @@ ROLLED = (*APPENDED, "reorder", "fork")
 
 @broken(
     "rollback-none",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "ml-explore/mlx-lm#1109, nicedreamzapp/claude-code-local#47",
     "6 + 4 tokens, crop to 7, then 1",
     "crop",
@@ -232,7 +233,7 @@ class RollbackNone(RightDecoder):
 
 @broken(
     "rollback-one-left",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "spiritbuun/buun-llama-cpp#58",
     "6 + 4 tokens, crop to 7, then 1",
     "crop",
@@ -249,7 +250,7 @@ class RollbackOneLeft(RightDecoder):
 
 @broken(
     "rollback-one-more",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "spiritbuun/buun-llama-cpp#58",
     "6 + 4 tokens, crop to 7, then 1",
     "crop",
@@ -266,7 +267,7 @@ class RollbackOneMore(RightDecoder):
 
 @broken(
     "rollback-bounds",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "huggingface/transformers#47433",
     "3 tokens, crop to 0, then 1",
     "crop to 0",
@@ -283,7 +284,7 @@ class RollbackBounds(RightDecoder):
 
 @broken(
     "rollback-reset",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "paiml/aprender#2014",
     "6 + 4 tokens, crop to 7, then 1",
     "crop",
@@ -318,7 +319,7 @@ class _CountOnly(ConcatCache):
 
 @broken(
     "rollback-resurrected",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "ml-explore/mlx-lm#1502",
     "6 + 4 tokens, crop to 7, then 1",
     "crop",
@@ -347,7 +348,7 @@ class _OffsetStays(_CountingCache):
 
 @broken(
     "rollback-positions",
-    "ROLLBACK",
+    Kind.ROLLBACK,
     "Blaizzy/mlx-vlm#1155",
     "learned positions or rope, 6 + 4 tokens, crop to 7, then 1",
     "crop",

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from kvproof.kinds import Kind
 from kvproof.model import layers
 from kvproof.model.cache import ConcatCache, KVCache
 from kvproof.model.config import DecoderConfig
@@ -32,7 +33,7 @@ class _Restarted(RightDecoder):
 
 @broken(
     "pos-reset-learned",
-    "POS-RESET",
+    Kind.POS_RESET,
     "huggingface/transformers#15751",
     "learned positions, chunks [2, 1]",
     "prefill, then ones",
@@ -46,7 +47,7 @@ class PosResetLearned(_Restarted):
 
 @broken(
     "pos-reset-rope",
-    "POS-RESET",
+    Kind.POS_RESET,
     "Blaizzy/mlx-vlm#1983",
     "rope, chunks [2, 1]",
     "prefill, then ones",
@@ -79,7 +80,7 @@ def _table(places: IntArray, config: DecoderConfig, dtype: DTypeLike) -> FloatAr
 
 @broken(
     "pos-reset-query",
-    "POS-RESET",
+    Kind.POS_RESET,
     "RobertCsordas/moeut#6",
     "rope, chunks [2, 1]",
     "prefill, then ones",
@@ -148,7 +149,7 @@ class _PromptTwice(_CountingCache):
 
 @broken(
     "pos-drift-prompt-twice",
-    "POS-DRIFT",
+    Kind.POS_DRIFT,
     "skyzh/tiny-llm#46",
     "rope, chunks [6, 1, 1]: offsets 0, 6, 12 instead of 0, 6, 7",
     "prefill, then ones",
@@ -169,7 +170,7 @@ class _HeadsCounted(_CountingCache):
 
 @broken(
     "pos-drift-heads",
-    "POS-DRIFT",
+    Kind.POS_DRIFT,
     "fla-org/flash-linear-attention#126",
     "rope, 2 kv heads, chunks [3, 1]",
     "prefill, then ones",
@@ -190,7 +191,7 @@ class _OneCounted(_CountingCache):
 
 @broken(
     "pos-drift-accept",
-    "POS-DRIFT",
+    Kind.POS_DRIFT,
     "huggingface/transformers#30042",
     "rope, chunks [6, 3, 1]",
     "ragged",
@@ -206,7 +207,7 @@ class PosDriftAccept(_Counting):
 
 @broken(
     "pos-drift-window-length",
-    "POS-DRIFT",
+    Kind.POS_DRIFT,
     "huggingface/transformers#38156",
     "learned positions, window 4, chunks [6, 1]",
     "prefill, then ones",
@@ -232,7 +233,7 @@ class _SlotsInDecode(RightDecoder):
 
 @broken(
     "pos-perrow-learned",
-    "POS-PERROW",
+    Kind.POS_PERROW,
     "unslothai/unsloth#4078",
     "learned positions, 3 rows with 0, 3 and 5 of left padding, prefill, then 1",
     "padded",
@@ -246,7 +247,7 @@ class PosPerrowLearned(_SlotsInDecode):
 
 @broken(
     "pos-perrow-rope",
-    "POS-PERROW",
+    Kind.POS_PERROW,
     "scouzi1966/maclocal-api#92",
     "rope, 3 rows with 0, 3 and 5 of left padding, prefill, then 1",
     "padded",
@@ -262,7 +263,7 @@ class PosPerrowRope(_SlotsInDecode):
 
 @broken(
     "pos-perrow-cumsum",
-    "POS-PERROW",
+    Kind.POS_PERROW,
     "mosaicml/examples#257",
     "learned positions, one padded row, chunks [6, 1]",
     "padded",
@@ -291,7 +292,7 @@ class _RotatedAgain(ConcatCache):
 
 @broken(
     "rope-frame-again",
-    "ROPE-FRAME",
+    Kind.ROPE_FRAME,
     "NeuraLegion/shainet#110",
     "rope, 1 layer, chunks [2, 1]",
     "prefill, then ones",
@@ -322,7 +323,7 @@ class _SlidBack(ConcatCache):
 
 @broken(
     "rope-frame-slide",
-    "ROPE-FRAME",
+    Kind.ROPE_FRAME,
     "huggingface/transformers#33691",
     "rope, window 4, 1 layer, chunks [5, 1]",
     "prefill, then ones",
@@ -341,7 +342,7 @@ class RopeFrameSlide(RightDecoder):
 
 @broken(
     "rope-frame-memo",
-    "ROPE-FRAME",
+    Kind.ROPE_FRAME,
     "lucidrains/rotary-embedding-torch#11",
     "rope, chunks [1, 1]",
     "ones",
@@ -363,7 +364,7 @@ class RopeFrameMemo(RightDecoder):
 
 @broken(
     "rope-frame-evict",
-    "ROPE-FRAME",
+    Kind.ROPE_FRAME,
     "rajveer43/VeloxQuant-MLX#389",
     "rope, window 4, chunks [6, 1]",
     "prefill, then ones",
@@ -384,7 +385,7 @@ class RopeFrameEvict(RightDecoder):
 
 @broken(
     "rope-frame-fragment",
-    "ROPE-FRAME",
+    Kind.ROPE_FRAME,
     "MemTensor/MemOS#2315",
     "rope, 1 layer, the same fragment twice in a text",
     "repeated fragment",
@@ -479,7 +480,7 @@ class _RightDynamic(_EveryPrefix, _Dynamic):
 
 @broken(
     "rope-len-switch",
-    "ROPE-LEN",
+    Kind.ROPE_LEN,
     "huggingface/transformers#25104",
     "rope whose base switches after 7 tokens, chunks of 1, against full(x[:t])[-1]",
     "ones",
@@ -494,7 +495,7 @@ class RopeLenSwitch(_Switch):
 
 @broken(
     "rope-len-dynamic",
-    "ROPE-LEN",
+    Kind.ROPE_LEN,
     "huggingface/transformers#25104",
     "rope with dynamic NTK scaling from 7 tokens on, chunks of 1, against full(x[:t])[-1]",
     "ones",
@@ -520,7 +521,7 @@ class _BiasOfAlibi(RightDecoder):
 
 @broken(
     "bias-len-alibi",
-    "BIAS-LEN",
+    Kind.BIAS_LEN,
     "keras-team/keras-hub#2977",
     "alibi, 2 slopes or more, chunks [2, 1]",
     "prefill, then ones",
@@ -541,7 +542,7 @@ class BiasLenAlibi(_BiasOfAlibi):
 
 @broken(
     "bias-len-distance",
-    "BIAS-LEN",
+    Kind.BIAS_LEN,
     "huggingface/transformers#19045",
     "a bias of |distance|, chunks [2, 1]",
     "prefill, then ones",

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kvproof.kinds import Kind
 from kvproof.model.params import FloatArray
 from kvproof.zoo.right import BLOCK_SIZE, RightDecoder
 from kvproof.zoo.slots import FRESH
@@ -50,7 +51,7 @@ class PrefixStore(RightDecoder):
 
 @broken(
     "dup-append-exact-hit",
-    "DUP-APPEND",
+    Kind.DUP_APPEND,
     "raullenchai/Rapid-MLX#994, utensils/mold#1690",
     "the same prompt twice on one object",
     "same prompt again",
@@ -67,7 +68,7 @@ class DupAppendExactHit(PrefixStore):
 
 @broken(
     "reuse-key-first-token",
-    "REUSE-KEY",
+    Kind.REUSE_KEY,
     "vllm-project/vllm#3264",
     "two prompts on one object that differ in the first token only",
     "another first token",
@@ -84,7 +85,7 @@ class ReuseKeyFirstToken(PrefixStore):
 
 @broken(
     "reuse-key-last-block",
-    "REUSE-KEY",
+    Kind.REUSE_KEY,
     "vllm-project/aibrix#2329, openvinotoolkit/openvino.genai#3722",
     "blocks of 4, two prompts of 8 tokens on one object with the same last block",
     "another beginning",
@@ -101,7 +102,7 @@ class ReuseKeyLastBlock(PrefixStore):
 
 @broken(
     "reuse-key-lengths",
-    "REUSE-KEY",
+    Kind.REUSE_KEY,
     "vllm-project/vllm#3264, InternLM/lmdeploy#4917",
     "the same batch of IDs on one object, without padding and with it",
     "other padding",

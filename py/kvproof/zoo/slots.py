@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kvproof.kinds import Kind
 from kvproof.model.cache import BlockPool, ConcatCache, KVCache, PagedCache
 from kvproof.model.masks import BoolArray, IntArray, visible_keys
 from kvproof.model.params import FloatArray
@@ -50,7 +51,7 @@ class _HoledCache(ConcatCache):
 
 @broken(
     "slot-write-hole",
-    "SLOT-WRITE",
+    Kind.SLOT_WRITE,
     "microsoft/onnxruntime-genai#2354",
     "chunks [6, 1]: slot 6 is never written and always read",
     "prefill, then ones",
@@ -99,7 +100,7 @@ class _FirstMissing(_Editing):
 
 @broken(
     "slot-write-first",
-    "SLOT-WRITE",
+    Kind.SLOT_WRITE,
     "TrenTorch/TrenTorch#192",
     "chunks [1, 1]",
     "prefill, then ones",
@@ -122,7 +123,7 @@ class _TailMissing(_Editing):
 
 @broken(
     "slot-write-lengths",
-    "SLOT-WRITE",
+    Kind.SLOT_WRITE,
     "tenstorrent/tt-metal#54413",
     "chunks [5, 1]; a prompt of 6 is right",
     "ragged",
@@ -155,7 +156,7 @@ class _ClampedCache(ConcatCache):
 
 @broken(
     "slot-write-clamp",
-    "SLOT-WRITE",
+    Kind.SLOT_WRITE,
     "vllm-project/tpu-inference#2366",
     "a buffer of 12 slots, 13 tokens",
     "ones",
@@ -181,7 +182,7 @@ class _ClippedPool(BlockPool):
 
 @broken(
     "slot-write-pool",
-    "SLOT-WRITE",
+    Kind.SLOT_WRITE,
     "vllm-project/tpu-inference#2366",
     "blocks of 4, a pool that has 6 of them, 3 rows of 9 tokens",
     "batch of 3, ones",
@@ -264,7 +265,7 @@ class _ZeroBuffer(_ReadsAll):
 
 @broken(
     "slot-stale-zeros",
-    "SLOT-STALE",
+    Kind.SLOT_STALE,
     "huggingface/transformers#30400",
     "a buffer of 48 slots, 1 token",
     "one shot",
@@ -277,7 +278,7 @@ class SlotStaleZeros(_ZeroBuffer):
 
 @broken(
     "slot-stale-one-query",
-    "SLOT-STALE",
+    Kind.SLOT_STALE,
     "Lightning-AI/litgpt#2248",
     "a buffer of 48 slots, chunks [6, 1]",
     "prefill, then ones",
@@ -319,7 +320,7 @@ class _OneBuffer(_ReadsAll):
 
 @broken(
     "slot-stale-leftover",
-    "SLOT-STALE",
+    Kind.SLOT_STALE,
     "rajveer43/VeloxQuant-MLX#59",
     "two different prompts on one object, the second one shorter",
     "next request, short",
@@ -333,7 +334,7 @@ class SlotStaleLeftover(_OneBuffer):
 
 @broken(
     "slot-stale-zeroed",
-    "SLOT-STALE",
+    Kind.SLOT_STALE,
     "huggingface/transformers#48809",
     "two prompts on one object",
     "next request, short",
@@ -354,7 +355,7 @@ class SlotStaleZeroed(_OneBuffer):
 
 @broken(
     "slot-stale-pointer",
-    "SLOT-STALE",
+    Kind.SLOT_STALE,
     "rasbt/LLMs-from-scratch#925",
     "learned positions, two prompts on one object",
     "next request, short",
@@ -425,7 +426,7 @@ class _Contiguous(_OtherTable):
 
 @broken(
     "page-map-contiguous",
-    "PAGE-MAP",
+    Kind.PAGE_MAP,
     "tanishqkumar/ssd#23",
     "blocks of 4, 2 rows, chunks [4, 1]",
     "batch of 3, ones",
@@ -446,7 +447,7 @@ class _Truncated(_OtherTable):
 
 @broken(
     "page-map-truncated",
-    "PAGE-MAP",
+    Kind.PAGE_MAP,
     "ROCm/ATOM#702",
     "blocks of 4, numbers cut to 3 bits, 3 rows of 9 tokens",
     "batch of 3, ones",
@@ -470,7 +471,7 @@ class _StaleTail(_OtherTable):
 
 @broken(
     "page-map-stale-tail",
-    "PAGE-MAP",
+    Kind.PAGE_MAP,
     "EricLBuehler/mistral.rs#552",
     "blocks of 4, chunks [4, 1]",
     "ones",
@@ -507,7 +508,7 @@ class _ByPosition(_OtherTable):
 
 @broken(
     "page-map-by-position",
-    "PAGE-MAP",
+    Kind.PAGE_MAP,
     "ggml-org/llama.cpp#27994",
     "two requests in turns, 5 tokens each",
     "in turns",
@@ -550,7 +551,7 @@ class _OnePageMore(PagedCache):
 
 @broken(
     "page-map-one-more",
-    "PAGE-MAP",
+    Kind.PAGE_MAP,
     "pegainfer-project/pegainfer#291",
     "blocks of 4, chunks [3, 1]",
     "ones",

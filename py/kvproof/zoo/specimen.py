@@ -6,39 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeVar
 
+from kvproof.kinds import KINDS, Kind
 from kvproof.model.config import DecoderConfig
 from kvproof.zoo.right import RightDecoder
-
-KINDS = (
-    "POS-RESET",
-    "POS-DRIFT",
-    "POS-PERROW",
-    "ROPE-FRAME",
-    "ROPE-LEN",
-    "BIAS-LEN",
-    "MASK-TOPLEFT",
-    "MASK-SKIPPED",
-    "SELF-READ",
-    "SLOT-WRITE",
-    "SLOT-STALE",
-    "WINDOW-OBO",
-    "WINDOW-PHASE",
-    "RING-ORDER",
-    "PAD-MASK",
-    "MASK-VALUE",
-    "LAYER-MIX",
-    "HEAD-MAP",
-    "KV-LAYOUT",
-    "ROW-PERM",
-    "ALIAS",
-    "ROLLBACK",
-    "DUP-APPEND",
-    "PAGE-MAP",
-    "REUSE-KEY",
-    "QUANT-SCALE",
-    "LOGIT-SHIFT",
-)
-"""The taxonomy: all kinds of cache bugs that were found in public reports."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +16,7 @@ class Specimen:
     """A decoder that is broken in one place, in a way that somebody has published."""
 
     name: str
-    kind: str
-    """One of ``KINDS``."""
+    kind: Kind
     story: str
     """What the code does wrong, and why people write it."""
     report: str
@@ -91,7 +60,7 @@ def right_of(config: DecoderConfig, storage: str) -> Callable[..., RightDecoder]
 
 def broken(
     name: str,
-    kind: str,
+    kind: Kind,
     report: str,
     smallest: str,
     trigger: str,
@@ -100,8 +69,10 @@ def broken(
     gold: str = "",
 ) -> Callable[[D], D]:
     """Enter a class of decoders in the zoo; its docstring is the story."""
-    if kind not in KINDS or name in REGISTRY:
-        raise ValueError(f"{kind!r} is no kind of the taxonomy, or the name {name!r} is taken")
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of the taxonomy: {', '.join(KINDS)}")
+    if name in REGISTRY:
+        raise ValueError(f"the name {name!r} is taken")
 
     def entered(decoder: D) -> D:
         plain = right_of(decoder.config, decoder.storage)

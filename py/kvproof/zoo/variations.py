@@ -4,7 +4,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kvproof.zoo.specimen import KINDS, REGISTRY, Specimen
+from kvproof.kinds import KINDS, Kind
+from kvproof.zoo.specimen import REGISTRY, Specimen
 
 IN_ANY_DECODER: dict[str, dict[str, Any]] = {
     "modern": {"norm": "rmsnorm", "mlp": "swiglu"},
@@ -13,7 +14,14 @@ IN_ANY_DECODER: dict[str, dict[str, Any]] = {
 """Changes of the configuration under which every mistake stays one."""
 
 OTHER_POSITIONS = ("learned", "rope", "alibi")
-POSITIONAL = ("POS-RESET", "POS-DRIFT", "POS-PERROW", "ROPE-FRAME", "ROPE-LEN", "BIAS-LEN")
+POSITIONAL = (
+    Kind.POS_RESET,
+    Kind.POS_DRIFT,
+    Kind.POS_PERROW,
+    Kind.ROPE_FRAME,
+    Kind.ROPE_LEN,
+    Kind.BIAS_LEN,
+)
 """Kinds that belong to one way to tell positions."""
 BY_POSITION = ("slot-stale-pointer", "rollback-positions")
 """Specimens of other kinds that do, too: ALiBi doesn't see a shift of all positions."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kvproof.kinds import Kind
 from kvproof.model.cache import KVCache, RollingCache
 from kvproof.model.masks import BoolArray, IntArray, visible_keys
 from kvproof.zoo.right import LEARNED, WINDOW, RightDecoder
@@ -36,7 +37,7 @@ class _Windowed(RightDecoder):
 
 @broken(
     "window-obo-prefill",
-    "WINDOW-OBO",
+    Kind.WINDOW_OBO,
     "mistralai/mistral-inference#60",
     "window 4, one chunk of 5",
     "one shot",
@@ -53,7 +54,7 @@ class WindowOboPrefill(_Windowed):
 
 @broken(
     "window-obo-decode",
-    "WINDOW-OBO",
+    Kind.WINDOW_OBO,
     "ml-explore/mlx-lm#390, huggingface/transformers#26792",
     "window 4, chunks [4, 1]",
     "prefill, then ones",
@@ -70,7 +71,7 @@ class WindowOboDecode(_Windowed):
 
 @broken(
     "window-obo-short",
-    "WINDOW-OBO",
+    Kind.WINDOW_OBO,
     "ml-explore/mlx-lm#390",
     "window 4, chunks [4, 1]",
     "prefill, then ones",
@@ -87,7 +88,7 @@ class WindowOboShort(_Windowed):
 
 @broken(
     "window-phase-decode",
-    "WINDOW-PHASE",
+    Kind.WINDOW_PHASE,
     "karpathy/nanochat#456",
     "window 4, chunks [6, 1]",
     "prefill, then ones",
@@ -104,7 +105,7 @@ class WindowPhaseDecode(_Windowed):
 
 @broken(
     "window-phase-short-chunk",
-    "WINDOW-PHASE",
+    Kind.WINDOW_PHASE,
     "keras-team/keras-hub#1738",
     "window 4, chunks [6, 1]",
     "prefill, then ones",
@@ -121,7 +122,7 @@ class WindowPhaseShortChunk(_Windowed):
 
 @broken(
     "window-phase-local",
-    "WINDOW-PHASE",
+    Kind.WINDOW_PHASE,
     "trymirai/lalamo#200",
     "window 4, chunks [6, 1]",
     "prefill, then ones",
@@ -148,7 +149,7 @@ class WindowPhaseLocal(RightDecoder):
 
 @broken(
     "ring-order-write-first",
-    "RING-ORDER",
+    Kind.RING_ORDER,
     "Lightning-AI/litgpt#2215",
     "a ring of 4, chunks [2, 2, 2]",
     "ragged",
@@ -184,7 +185,7 @@ class _SortedRing(RollingCache):
 
 @broken(
     "ring-order-assumed",
-    "RING-ORDER",
+    Kind.RING_ORDER,
     "Lightning-AI/litgpt#2215, ml-explore/mlx-examples#1000",
     "a ring of 4, chunks [5, 2]",
     "ragged",
@@ -203,7 +204,7 @@ class RingOrderAssumed(RightDecoder):
 
 @broken(
     "ring-order-early",
-    "RING-ORDER",
+    Kind.RING_ORDER,
     "huggingface/transformers#37574",
     "window 4, chunks of 1, the 4th token",
     "ones",
@@ -233,7 +234,7 @@ class _NoQuestions(RollingCache):
 
 @broken(
     "ring-order-crop",
-    "RING-ORDER",
+    Kind.RING_ORDER,
     "Blaizzy/mlx-vlm#1715",
     "a ring of 4, 10 tokens, crop to 7, then 1",
     "crop",
