@@ -14,7 +14,9 @@ def traditional_texts() -> str:
     """What has to stand in the file."""
     *_, traditional = LANGUAGES
     written = traditional.from_source(HANS.read_text("utf-8"))
-    return written.replace("Simplified Chinese", "Traditional Chinese, made by kvsite.checker_texts")
+    return written.replace(
+        "Simplified Chinese", "Traditional Chinese, made by kvsite.checker_texts"
+    )
 
 
 if __name__ == "__main__":

@@ -76,10 +76,14 @@ def write_project_archive(project: str, packages: list[str], target: str) -> Non
         if number := getattr(sys.modules[package], "__version__", None):
             metadata = f"Metadata-Version: 2.4\nName: {package}\nVersion: {number}\n"
             entries[f"{package}-{number}.dist-info/METADATA"] = metadata.encode()
-    for path in sorted(path for folder in packages for path in (root / folder).rglob("*.py")):
+    files = [path for folder in packages for path in (root / folder).rglob("*")]
+    for path in sorted(path for path in files if path.suffix in (".py", ".toml")):
         name = path.relative_to(root)
         entries[f"{name}"] = path.read_bytes()
-        entries[importlib.util.cache_from_source(str(name))] = _byte_code(path, name, optimize=0)
+        if path.suffix == ".py":
+            entries[importlib.util.cache_from_source(str(name))] = _byte_code(
+                path, name, optimize=0
+            )
     write_tar(target, entries)
 
 

@@ -2,14 +2,15 @@
 
 import { button, element } from "./cell-element.js";
 import { number } from "./numbers.js";
-import { translator } from "./sentences.js";
-import { knows, paragraph, say, sentences } from "./words.js";
+import { paragraph, say } from "./words.js";
 
 /**
  * @typedef {{n_past: number, n_new: number, seen: boolean[][], expected: boolean[][]}} Influence
  *   kvproof.checking.report.Influence
- * @typedef {{tokens: number[][], ops: string[], lengths: number[] | null}} Case
- * @typedef {{kind: string, confidence: number, why: string}} Alternative
+ * @typedef {{text: string}} Message in the page's language
+ * @typedef {Message & {action: string, argument: unknown}} Op
+ * @typedef {{tokens: number[][], ops: Op[], lengths: number[] | null}} Case
+ * @typedef {{kind: string, confidence: number, why: Message | null}} Alternative
  * @typedef {number | string} Amount a string where it isn't finite
  *
  * @typedef {object} Finding
@@ -19,7 +20,7 @@ import { knows, paragraph, say, sentences } from "./words.js";
  * @property {Amount} tolerance
  * @property {Record<string, number>} first_bad
  * @property {Alternative[]} alternatives
- * @property {string[]} evidence
+ * @property {Message[]} evidence
  * @property {string} snippet
  * @property {number} confidence
  * @property {Influence | null} influence
@@ -29,14 +30,15 @@ import { knows, paragraph, say, sentences } from "./words.js";
  * @property {boolean} ok
  * @property {boolean} complete
  * @property {Finding[]} findings
- * @property {string[]} checked
- * @property {string[]} not_checked
- * @property {string[]} notes
+ * @property {Message[]} checked
+ * @property {Message[]} not_checked
+ * @property {Message[]} notes
  * @property {Amount} noise
  * @property {Amount} tolerance
  * @property {string} dtype
  * @property {number} n_calls
  * @property {number} seconds
+ * @property {Record<string, string>} meanings of the kinds that are named
  */
 
 /** A cell of a mask: its class, as in the lab, its sign, and the message of what that means. */
@@ -48,7 +50,8 @@ const STATES = {
   "wrongly-seen": ["▲", "report.state.wrongly-seen"],
 };
 
-const translated = translator(sentences);
+/** Operations whose argument is a number of tokens (kvproof.checking.cases). */
+const TAKES_TOKENS = ["feed", "fork", "branch"];
 
 /** Where something is wrong, and the message of it. */
 const PLACES = {
@@ -62,10 +65,10 @@ const PLACES = {
  *
  * @param {Report} report
  */
-export function summary({ ok, findings }) {
+export function summary({ ok, findings, meanings }) {
   return ok
     ? say("report.nothing-wrong")
-    : say("report.wrong-line", { meaning: meaning(findings[0].kind) });
+    : say("report.wrong-line", { meaning: meanings[findings[0].kind] });
 }
 
 /**
@@ -73,14 +76,14 @@ export function summary({ ok, findings }) {
  * @param {string} text the same as plain text
  */
 export function drawnReport(report, text) {
-  const { findings, checked, not_checked, notes, ok, complete } = report;
+  const { findings, checked, not_checked, notes, ok, complete, meanings } = report;
   return element("div", { className: "report" }, [
     verdict(report),
-    ...findings.map((finding) => drawnFinding(finding)),
+    ...findings.map((finding) => drawnFinding(finding, meanings)),
     ...list(say("report.notes"), notes, true),
     ...list(say("report.checked"), checked, ok),
     ...list(say("report.not-checked"), not_checked, ok || (!complete && findings.length === 0)),
-    copyable(say("report.text"), text),
+    copyable(say("report.text"), text, document.documentElement.lang),
   ]);
 }
 
@@ -104,14 +107,17 @@ function verdict({ decoder, ok, complete, n_calls, seconds, dtype, noise, tolera
   return element("div", {}, [line, element("p", { className: "report-facts" }, [facts])]);
 }
 
-/** @param {Finding} finding */
-function drawnFinding(finding) {
+/**
+ * @param {Finding} finding
+ * @param {Record<string, string>} meanings
+ */
+function drawnFinding(finding, meanings) {
   const { kind, evidence, alternatives, influence, snippet } = finding;
-  const title = element("h4", {}, [sentence(meaning(kind)), " ", element("code", {}, [kind])]);
+  const title = element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]);
   const others = alternatives.map(({ kind: other, confidence, why }) => {
-    const args = { percent: percent(confidence), meaning: meaning(other) };
+    const args = { percent: percent(confidence), meaning: meanings[other] };
     const said = why
-      ? say("report.alternative-why", { ...args, why: translated(why) ?? why })
+      ? say("report.alternative-why", { ...args, why: why.text })
       : say("report.alternative", args);
     return element("li", {}, [element("code", {}, [other]), ` ${said}`]);
   });
@@ -124,7 +130,7 @@ function drawnFinding(finding) {
     element(
       "ul",
       {},
-      evidence.map((text) => entry(text, sentence)),
+      evidence.map(({ text }) => element("li", {}, [sentence(text)])),
     ),
     ...(others.length
       ? [
@@ -134,7 +140,7 @@ function drawnFinding(finding) {
           element("ul", {}, others),
         ]
       : []),
-    ...(snippet ? [copyable(say("report.snippet"), snippet)] : []),
+    ...(snippet ? [copyable(say("report.snippet"), snippet, "en")] : []),
   ]);
 }
 
@@ -146,8 +152,8 @@ function drawnFinding(finding) {
  */
 function drawnCase({ tokens, ops, lengths }, firstBad) {
   let next = 0;
-  const columns = ops.map((op) => {
-    const size = Number(/^(?:feed|fork|branch) (\d+)$/.exec(op)?.[1] ?? 0);
+  const columns = ops.map(({ action, argument }) => {
+    const size = TAKES_TOKENS.includes(action) ? Number(argument) : 0;
     const start = next;
     next += size;
     return tokens.map((row, index) => {
@@ -158,9 +164,9 @@ function drawnCase({ tokens, ops, lengths }, firstBad) {
       return shown.join(" ");
     });
   });
-  const heads = ops.map((op, index) => {
+  const heads = ops.map(({ text }, index) => {
     const isBad = index === firstBad.operation;
-    const head = heading("col", isBad ? `${op} ✗` : op);
+    const head = heading("col", isBad ? `${text} ✗` : text);
     head.classList.toggle("bad", isBad);
     return head;
   });
@@ -303,25 +309,12 @@ function heading(scope, text) {
 
 /**
  * @param {string} title
- * @param {string[]} said
+ * @param {Message[]} said
  * @param {boolean} open
  */
 function list(title, said, open) {
-  const items = said.map((text) => entry(text));
+  const items = said.map(({ text }) => element("li", {}, [text]));
   return items.length ? [folded(title, [element("ul", {}, items)], open)] : [];
-}
-
-/**
- * One of the checker's sentences in the page's language, or in English if it has no other.
- *
- * @param {string} text
- * @param {(text: string) => string} written
- */
-function entry(text, written = (said) => said) {
-  const said = translated(text);
-  return said === null
-    ? element("li", { lang: "en" }, [written(text)])
-    : element("li", {}, [written(said)]);
 }
 
 /**
@@ -337,9 +330,10 @@ function folded(title, content, open = false) {
 /**
  * @param {string} title
  * @param {string} text
+ * @param {string} lang of the text
  */
-function copyable(title, text) {
-  const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0, lang: "en" }, [text]);
+function copyable(title, text, lang) {
+  const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0, lang }, [text]);
   const said = element("span", { role: "status" });
   const copy = button(say("report.copy"), async () => {
     said.textContent = (await copied(text, pre)) ? say("report.copied") : say("report.select");
@@ -359,12 +353,6 @@ async function copied(text, pre) {
     getSelection()?.selectAllChildren(pre); // not permitted: the reader's own keys still work
     return false;
   }
-}
-
-/** @param {string} kind */
-function meaning(kind) {
-  const message = `kind.${kind}`;
-  return say(knows(message) ? message : "kind.UNKNOWN");
 }
 
 /** @param {string} text */

@@ -16,6 +16,7 @@ serve(async (config) => {
   const pyodide = await startPython(config, tellProgress);
   // input() is then an EOFError; it would look for the page's prompt() otherwise.
   pyodide.setStdin({ stdin: () => null });
+  pyodide.pyimport("os").environ.set("KVPROOF_LANGUAGE", config.language);
   let running = 0;
   /** @type {(kind: string, text: string) => void} */
   const write = (kind, text) => self.postMessage({ id: running, type: "output", kind, text });

@@ -77,7 +77,8 @@ class Notebook {
   constructor(root, { workerUrl, specimensUrl, ...config }, draw) {
     this.#specimensUrl = specimensUrl;
     this.#draw = draw;
-    this.#python = new PythonWorker(workerUrl, config, {
+    const python = { ...config, language: document.documentElement.lang.toLowerCase() };
+    this.#python = new PythonWorker(workerUrl, python, {
       progress: (progress) => this.#bar.progress(progress),
       ready: () => this.#bar.say(say("cells.ready")),
       failed: (reason) => this.#fail(reason),

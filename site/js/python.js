@@ -16,6 +16,7 @@ const REPORT_MS = 100;
  * @property {{memory: File, stdlib: File}} [snapshot] the interpreter's memory after its start, and
  *   what it then still needs of the standard library
  * @property {string} [refusal] what micropip says of what the site doesn't bring, with {name}, {wheels}
+ * @property {string} [language] in which the checker's reports are shown
  * @property {RequestCache} [cache] how to use the browser's cache, "reload" after a failure
  *
  * @typedef {{stage: string, loaded?: number, total?: number}} Progress stages are "downloading",

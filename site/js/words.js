@@ -3,11 +3,6 @@
 /** @type {Record<string, string>} */
 const messages = JSON.parse(document.getElementById("site-messages")?.textContent ?? "{}");
 
-/** @type {Record<string, string>} what the checker says, in English -> in the page's language */
-export const sentences = JSON.parse(
-  document.getElementById("checker-sentences")?.textContent ?? "{}",
-);
-
 /**
  * @param {string} id
  * @param {Record<string, string | number>} [args] what goes into the message's {places}
@@ -18,11 +13,6 @@ export function say(id, args = {}) {
     throw new Error(`no message ${id}`);
   }
   return message.replace(/\{(\w+)\}/g, (_, place) => String(args[place]));
-}
-
-/** @param {string} id */
-export function knows(id) {
-  return id in messages;
 }
 
 /** @param {string[]} sentences of one paragraph */

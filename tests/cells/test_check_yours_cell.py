@@ -48,7 +48,7 @@ def test_the_template_shows_its_mistake(notebook: Notebook) -> None:
     assert first["kind"] == "MASK-TOPLEFT"
     assert report["meanings"]["MASK-TOPLEFT"].startswith("the causal mask is pinned to the top")
     assert first["case"]["tokens"] == [[0, 0]]
-    assert first["case"]["ops"] == ["feed 1", "feed 1"]
+    assert first["case"]["ops"] == [{"action": "feed", "argument": 1, "text": "feed 1"}] * 2
     # One layer: what moves a row is what it sees, so these are the two masks, for P = 4 and C = 2.
     influence = first["influence"]
     assert (influence["n_past"], influence["n_new"]) == (4, 2)
@@ -122,7 +122,7 @@ def test_a_specimen_is_the_zoos_class_with_its_facts(name: str) -> None:
 
 
 def test_the_list_of_kinds_is_that_of_the_zoo() -> None:
-    listed = specimen_kinds()
+    listed = specimen_kinds("en")
     assert tuple(kind for kind, _, _ in listed) == KINDS
     assert [name for _, _, names in listed for name in names] == list(SPECIMENS)
 

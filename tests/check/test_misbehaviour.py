@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import CONFIG, Plain
+from tests.check.said import evidence, ids
 
 from kvproof import check, new_cache
 from kvproof.checking import battery
+from kvproof.checking.messages import Message
+from kvproof.checking.names import CaseId
 from kvproof.checking.subject import MEMORY, Subject
 
 
@@ -18,12 +21,8 @@ class Cropped(Plain):
         return cache.crop(length)
 
 
-def evidence(report: Any) -> str:
-    return "\n".join(line for finding in report.findings for line in finding.evidence)
-
-
-def not_checked(report: Any) -> str:
-    return "\n".join(report.not_checked)
+def unsupported(case: CaseId) -> Message:
+    return Message("not-checked.unsupported", case=case.message, member="step")
 
 
 # --- NotImplementedError, wherever it comes -----------------------------------------------------
@@ -43,8 +42,8 @@ def test_a_decoder_of_one_row_is_not_condemned() -> None:
 
     report = check(OneRow())
     assert report.ok, str(report)
-    assert "full: deterministic, causal, prefix-stable" in report.checked
-    assert "three rows, one by one: step raises NotImplementedError" in not_checked(report)
+    assert Message("checked.full") in report.checked
+    assert unsupported(CaseId.ROWS_ONE_BY_ONE) in report.not_checked
 
 
 @pytest.mark.parametrize("members", [{}, {"quantized": True}, {"keys_values": lambda c: []}])
@@ -60,8 +59,8 @@ def test_a_step_that_takes_no_short_first_chunk_is_not_condemned(members: dict[s
         setattr(decoder, name, value)
     report = check(decoder)
     assert report.ok, str(report)
-    assert "one by one: step raises NotImplementedError" in not_checked(report)
-    assert "crop beyond the end: step raises NotImplementedError" in not_checked(report)
+    assert unsupported(CaseId.ONE_BY_ONE) in report.not_checked
+    assert Message("not-checked.crop-beyond", member="step") in report.not_checked
 
 
 @pytest.mark.parametrize("member", ["crop", "window", "keys_values", "reset", "noise"])
@@ -79,7 +78,7 @@ def test_a_reset_that_is_not_implemented_is_as_if_absent() -> None:
 
     report = check(NoReset())
     assert report.ok
-    assert "reset: telling a first request from a second one" in not_checked(report)
+    assert Message("unlocks.reset") in report.not_checked
 
 
 def test_a_question_that_is_not_supported_loses_no_finding() -> None:
@@ -138,7 +137,7 @@ def raises(error: BaseException) -> Any:
 def test_odd_values_get_a_sentence(member: str, value: Any, says: str) -> None:
     decoder = Plain()
     setattr(decoder, member, value)
-    assert says in evidence(check(decoder))
+    assert says in str(check(decoder).findings[0].evidence[0])
 
 
 def test_a_conversion_that_fails_is_named() -> None:
@@ -150,8 +149,10 @@ def test_a_conversion_that_fails_is_named() -> None:
 
     decoder = Plain()
     decoder.full = lambda tokens: Tensor()  # type: ignore[method-assign]
-    assert "full returned Tensor (1, 1, 11) instead of logits" in evidence(check(decoder))
-    assert "on another device" in evidence(check(decoder))
+    [sentence] = check(decoder).findings[0].evidence
+    assert sentence.id == "trouble.no-logits"
+    assert sentence.args["got"] == "Tensor (1, 1, 11)"
+    assert sentence.args["why"] == "on another device"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_keys_and_values_that_do_not_fit_are_a_note(shapes: Any) -> None:
 
     report = check(Odd())
     assert report.ok
-    assert any(note.startswith("keys_values must return") for note in report.notes)
+    assert "note.keys-values" in ids(report.notes)
     wrong = Odd()
     wrong.off = 1.0
     assert check(wrong).findings
@@ -213,7 +214,7 @@ def test_a_full_that_gives_nan_later_is_blamed_itself() -> None:
             logits = super().full(tokens)
             return logits * np.nan if self.calls == 80 else logits
 
-    assert "full returns NaN for tokens" in evidence(check(Later()))
+    assert "trouble.nan" in evidence(check(Later()))
 
 
 # --- Crop ---------------------------------------------------------------------------------------
@@ -241,9 +242,10 @@ def test_cropping_beyond_the_end_of_a_short_cache(n: int) -> None:
 
     assert check(Short()).ok
     assert check(Lax()).ok
+    said = Message("operations.crop-beyond", length=n + 2, n=n)
     evidence = check(Lies()).findings[0].evidence
-    assert f"crop(cache, {n + 2}) of a cache with {n} tokens must raise" in evidence[0]
-    assert f"length() says {n + 2}, and {n} were fed" in evidence[1]
+    assert evidence[0] == said
+    assert (evidence[1].args["counted"], evidence[1].args["kept"]) == (n + 2, n)
 
 
 def test_a_crop_that_leaves_the_program_is_a_refusal() -> None:
@@ -266,7 +268,7 @@ def test_a_crop_beyond_the_end_that_hangs_is_named() -> None:
             return super().crop(cache, length)
 
     report = check(Hangs(), budget_s=2.0)
-    assert "crop didn't come back within the budget of 2 s" in evidence(report)
+    assert Message("trouble.hangs", member="crop", budget=2.0) in report.findings[0].evidence
 
 
 # --- Sizes --------------------------------------------------------------------------------------
@@ -298,7 +300,7 @@ def test_a_ring_that_takes_no_chunk_longer_than_itself_is_right() -> None:
 
     report = check(Ring())
     assert report.ok, str(report)
-    assert "no more than 4 tokens at a time" in not_checked(report)
+    assert any("no more than 4 tokens at a time" in str(one) for one in report.not_checked)
 
 
 def test_recomputed_texts_do_not_fill_the_memory() -> None:
@@ -379,7 +381,8 @@ def test_an_exception_of_no_class_of_its_own_is_caught() -> None:
 
     decoder = Plain()
     decoder.step = raises(Panic("overflow"))  # type: ignore[method-assign]
-    assert "step raised Panic: overflow" in evidence(check(decoder))
+    [sentence] = check(decoder).findings[0].evidence[:1]
+    assert sentence == Message("trouble.raised", member="step", error="Panic", said="overflow")
     decoder.step = raises(KeyboardInterrupt())  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         check(decoder)

@@ -9,8 +9,8 @@ from tests.check.decoders import CONFIG, Plain
 
 from kvproof import decode, new_cache
 from kvproof.checking import check
-from kvproof.checking.battery import IN_TURNS
 from kvproof.checking.cases import Case, Op, feeds, is_legal, run
+from kvproof.checking.names import CaseId
 from kvproof.checking.subject import Subject
 
 
@@ -37,7 +37,8 @@ def test_one_cache_for_all_requests_is_found() -> None:
     assert finding.kind == "ALIAS"
     assert finding.case is not None
     assert [op.action for op in finding.case.ops].count("switch") == 1
-    assert any(f"fails: {IN_TURNS}" in line for line in finding.evidence)
+    [fails] = [said for said in finding.evidence if said.id == "fails.cases"]
+    assert CaseId.IN_TURNS.message in fails.args["cases"]
 
 
 def test_its_snippet_shows_it() -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from kvlab.cells import load_cells
-from kvproof.checking import KINDS
-from kvproof.checking.report import NO_KIND
-from kvsite.languages import LANGUAGES, TERMS, checker_sentences, page_source, words_of
+from kvsite.checker_texts import HANS
+from kvsite.languages import LANGUAGES, TERMS, page_source, words_of
 from kvsite.pages import shown_cell
 from kvsite.paths import PY, ROOT
 from kvsite.words import TEXTS, Catalogue, load_catalogue, places
@@ -65,7 +64,7 @@ def test_every_message_has_words_but_for_chinese_sentences_that_need_no_space() 
 
 
 def test_every_message_is_used() -> None:
-    """Whole IDs in quotes in a template, a script or our Python; kinds, cells, names by parts."""
+    """Whole IDs in quotes in a template, a script or our Python; cells, names by parts."""
     files = [
         *(SITE / "templates").rglob("*.j2"),
         *(SITE / "js").glob("*.js"),
@@ -74,27 +73,15 @@ def test_every_message_is_used() -> None:
     ]
     text = "\n".join(file.read_text("utf-8") for file in files)
     used = set(re.findall(r"""["']([\w-]+(?:\.[\w-]+)*)["']""", text))
-    used |= {m for m in ENGLISH_WORDS if re.fullmatch(r"kind\..*|cells\..*\.(title|intro)", m)}
+    used |= {m for m in ENGLISH_WORDS if re.fullmatch(r"cells\..*\.(title|intro)", m)}
     used |= {language.name for language in LANGUAGES}
     assert not ENGLISH_WORDS.keys() - used
 
 
-def test_kinds_and_cells_say_in_english_what_their_sources_say() -> None:
-    kinds = {f"kind.{kind}": meaning for kind, meaning in KINDS.items()}
-    said = {m: text for m, text in ENGLISH_WORDS.items() if m.startswith("kind.")}
-    assert said == {**kinds, "kind.UNKNOWN": NO_KIND}
+def test_cells_say_in_english_what_their_sources_say() -> None:
     for cell in map(shown_cell, load_cells(SITE / "cells")):
         assert ENGLISH_WORDS[f"cells.{cell['id']}.title"] == cell["title"]
         assert ENGLISH_WORDS[f"cells.{cell['id']}.intro"] == cell["intro"]
-
-
-def test_the_checkers_sentences_have_their_places_in_chinese() -> None:
-    english, *others = LANGUAGES
-    assert checker_sentences(english) == {}
-    for language in others:
-        said = checker_sentences(language)
-        assert len(said) > 200
-        assert [text for text, chinese in said.items() if places(text) != places(chinese)] == []
 
 
 def test_chinese_keeps_to_the_vocabulary() -> None:
@@ -103,7 +90,7 @@ def test_chinese_keeps_to_the_vocabulary() -> None:
     forbidden = [word for cell in last_column for word in cell.split("，")]
     files = [
         TEXTS / "zh.toml",
-        TEXTS / "checker" / "zh.toml",
+        HANS,
         ROOT / "notebooks" / "texts" / "zh.md",
     ]
     files += (SITE / "pages" / "zh").glob("*.md")

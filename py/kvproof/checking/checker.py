@@ -55,8 +55,8 @@ STAGES: dict[Stage, tuple[Check, Cases]] = {
     Stage.OPERATIONS: (Check.OPS, battery.operations),
     Stage.SECOND_USE: (Check.REP, battery.second_use),
 }
-"""What its findings are found by, and its cases.  A stage whose predecessor fails isn't run: its cases
-would fail for the same reason."""
+"""What its findings are found by, and its cases.  A stage whose predecessor fails isn't run: its
+cases would fail for the same reason."""
 
 
 def check(

@@ -51,7 +51,7 @@ class Message:
     """A sentence, or a part of one, before it is put into words.
 
     Args:
-        id: of the catalogues.
+        name: its ID in the catalogues.
         args: what goes into its places: numbers, names, texts of others (such as what an exception
             says), further messages, or lists of these.
 
@@ -61,9 +61,9 @@ class Message:
     ``str()`` of it is English.
     """
 
-    def __init__(self, id: str, /, **args: Any) -> None:
-        catalogue("en").expect(id, args)
-        self.id = id
+    def __init__(self, name: str, /, **args: Any) -> None:
+        catalogue("en").expect(name, args)
+        self.id = name
         self.args = args
 
     def text(self, language: str = "en") -> str:
@@ -89,7 +89,7 @@ class Message:
         return hash(self.id)
 
 
-Said = Message | str
+Said = Any  # a Message; text of reference.py as well, until it speaks in messages, too
 
 
 def catalogue(language: str) -> Catalogue:

@@ -202,8 +202,8 @@ class Report:
     def to_dict(self, language: str = "en") -> dict[str, Any]:
         """All of it as JSON has it; numbers that aren't finite become strings.
 
-        A message is its ``id``, its ``args``, and its ``text`` in a language; ``meanings`` says what
-        the kinds mean that are named.
+        A message is its ``id``, its ``args``, and its ``text`` in a language; ``meanings`` are
+        those of all kinds that are named.
         """
         content: dict[str, Any] = plain(self, language)
         kinds = [one.kind for one in self.findings]

@@ -1,0 +1,21 @@
+"""What a report says, by the IDs of its messages."""
+
+from collections.abc import Iterable, Iterator
+
+from kvproof.checking import Report
+from kvproof.checking.messages import Message
+
+
+def ids(messages: Iterable[Message]) -> list[str]:
+    return [getattr(message, "id", str(message)) for message in messages]
+
+
+def evidence(report: Report) -> list[str]:
+    return [name for finding in report.findings for name in ids(finding.evidence)]
+
+
+def all_said(report: Report) -> Iterator[Message]:
+    yield from (*report.checked, *report.not_checked, *report.notes)
+    for finding in report.findings:
+        yield from finding.evidence
+        yield from (other.why for other in finding.alternatives if other.why is not None)
