@@ -334,7 +334,7 @@ def _check(parsed: argparse.Namespace) -> int:
     found = check(decoder, parsed.seed, parsed.budget, progress=progress)
     print(found.text(parsed.language))
     if parsed.json:
-        parsed.json.write_text(found.to_json(parsed.language) + "\n")
+        parsed.json.write_text(found.to_json(parsed.language) + "\n", encoding="utf-8")
     if not found.findings and not found.complete:
         raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
     if not found.findings and not found.ok:

@@ -7,7 +7,7 @@ from kvproof.checking.messages import Message
 
 
 def ids(messages: Iterable[Message]) -> list[str]:
-    return [getattr(message, "id", str(message)) for message in messages]
+    return [message.id for message in messages]
 
 
 def evidence(report: Report) -> list[str]:

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import CONFIG, Plain
+from tests.check.said import ids
 
 from kvproof import decode, forward, init_params, new_cache, top_left_mask
 from kvproof.adapters import functions
 from kvproof.checking import Report, check
+from kvproof.checking.messages import Message
 from kvproof.checking.reference import _stored_precision
 
 # --- Decoders -----------------------------------------------------------------------------------
@@ -103,8 +105,8 @@ def scale() -> float:
     return float(np.abs(Plain().full(np.arange(11)[None])).max())
 
 
-def notes(report: Report) -> str:
-    return "\n".join(map(str, report.notes))
+def notes(report: Report) -> list[str]:
+    return ids(report.notes)
 
 
 def with_members(decoder: Any, **members: Any) -> Any:
@@ -135,9 +137,7 @@ def test_the_dtype_alone_allows_less_than_a_mistake() -> None:
 def test_a_declared_noise_beyond_belief_is_refused(decoder: type) -> None:
     report = check(with_members(decoder(), noise=1e9))
     assert not report.ok
-    assert "noise = 1e+09 is more than 15% of the largest logit" in str(
-        report.findings[0].evidence[0]
-    )
+    assert report.findings[0].evidence[0].id == "trouble.noise"
 
 
 def test_the_smaller_of_declared_and_measured_noise_is_allowed() -> None:
@@ -145,8 +145,8 @@ def test_the_smaller_of_declared_and_measured_noise_is_allowed() -> None:
     report = check(with_members(Plain(), noise=declared))
     assert report.ok
     assert report.tolerance < 1e-8
-    assert f"noise = {declared:g} is declared" in notes(report)
-    assert "measured: the smaller one is allowed" in notes(report)
+    assert report.notes[0].id == "note.noise"
+    assert report.notes[0].args["declared"] == declared
     wrong = check(with_members(TopLeft(), noise=declared))
     assert not wrong.ok
     small = check(with_members(Lossy(), most=1e-5, noise=3e-5))
@@ -161,7 +161,7 @@ def test_a_lossy_cache_beyond_its_budget_is_a_note() -> None:
     report = check(with_members(Lossy(), most=0.05 * scale()))
     assert report.ok
     assert report.findings == ()
-    assert "TOL: the cache rounds, and is off by" in notes(report)
+    assert "note.lossy" in notes(report)
     assert any("a second request" in str(line) for line in report.checked)  # it goes on
 
 
@@ -178,7 +178,8 @@ def test_float32_behind_float64_logits_is_right(decoder: type) -> None:
     report = check(decoder())
     assert report.ok
     assert report.dtype == "float32"
-    assert "full computes in about float32 precision although it returns float64" in notes(report)
+    said = Message("note.precision", found="float32", returned="float64")
+    assert said in report.notes
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_a_declared_dtype_is_believed(dtype: Any) -> None:
     report = check(with_members(AsLists(), dtype=dtype))
     assert report.ok
     assert report.dtype == "float32"
-    assert "although it returns" not in notes(report)
+    assert "note.precision" not in notes(report)
 
 
 def test_a_coarser_result_counts_more_than_what_is_declared() -> None:
@@ -199,7 +200,7 @@ def test_a_dtype_that_is_none_is_ignored_with_a_note() -> None:
     report = check(with_members(Plain(), dtype="int8"))
     assert report.ok
     assert report.dtype == "float64"
-    assert "dtype = int8 is ignored: it is none of float64, float32" in notes(report)
+    assert "note.dtype" in notes(report)
 
 
 @pytest.mark.parametrize(("eps", "named"), [(1e-3, "float16"), (3e-3, "bfloat16")])
@@ -207,7 +208,8 @@ def test_half_precision_behind_float64_logits_is_seen(eps: float, named: str) ->
     report = check(with_members(Noisy(), eps=eps))
     assert report.ok, str(report)
     assert report.dtype == named
-    assert f"about {named} precision although it returns float64" in notes(report)
+    said = Message("note.precision", found=named, returned="float64")
+    assert said in report.notes
 
 
 class Narrow(Plain):
@@ -343,7 +345,7 @@ def test_attention_in_chunks_without_a_window_is_a_note(size: int) -> None:
 
     report = check(Chunked())
     assert report.ok
-    assert "right for attention in chunks or blocks" in notes(report)
+    assert "note.blind" in notes(report)
 
 
 # --- A model of transformers ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvproof.checking.arrays import Logits, distance
-from kvproof.checking.messages import Message, Said
+from kvproof.checking.messages import Message
 from kvproof.checking.subject import Raised, Refused, Row, Subject, Trouble
 
 Action = Literal["feed", "crop", "reorder", "fork", "branch", "switch", "restart"]
@@ -132,11 +132,11 @@ class Result:
 
     case: Case
     observations: tuple[Observation, ...]
-    trouble: Said | None = None
+    trouble: Message | None = None
     """What ended it early; None if nothing did, or what may."""
     ledger: Message | None = None
     """What was wrong with the counted length; None if nothing was."""
-    refused: Said | None = None
+    refused: Message | None = None
     """What the decoder refused, which it may; None if nothing."""
 
     @property
@@ -278,7 +278,7 @@ class _Runner:
         except Raised as raised:
             if length <= live.slots:
                 raise
-            raise Refused(str(raised)) from None
+            raise Refused(raised.message) from None
         live.slots = min(length, live.slots)  # "at most", as transformers has it
         for row, pads in enumerate(live.padding):
             live.padding[row] = min(pads, length)

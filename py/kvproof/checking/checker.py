@@ -16,7 +16,7 @@ from kvproof.checking import battery
 from kvproof.checking.arrays import distance
 from kvproof.checking.cases import Case, Observation, Op, Result, feeds, run
 from kvproof.checking.diagnose import diagnose, diagnosis_of_full
-from kvproof.checking.messages import Message, Said
+from kvproof.checking.messages import Message
 from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
@@ -202,7 +202,7 @@ class _Checker:
         self.findings: list[Finding] = []
         self.checked: list[Message] = []
         self.not_checked: list[Message] = []
-        self.notes: list[Said] = []
+        self.notes: list[Message] = []
         self.noise = self.tolerance = self.still = self.most = self.scale = 0.0
         self.subject: Subject | None = None
 
@@ -508,7 +508,7 @@ def _simplest(wrong: Mapping[CaseId, Result]) -> Result:
     return min(wrong.values(), key=lambda one: (one.trouble is not None, one.case.size))
 
 
-def _said(*sentences: Said | None) -> tuple[Said, ...]:
+def _said(*sentences: Message | None) -> tuple[Message, ...]:
     """Those that there are."""
     return tuple(sentence for sentence in sentences if sentence is not None)
 
@@ -545,7 +545,7 @@ def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
     return {"operation": bad.op, "row": int(rows[first]), "position": position}
 
 
-def _evidence(facts: Facts, verdict: Verdict) -> Iterator[Said | None]:
+def _evidence(facts: Facts, verdict: Verdict) -> Iterator[Message | None]:
     """What speaks for the verdict."""
     smallest, wrong, results = facts.smallest, facts.wrong, facts.results
     yield smallest.trouble
@@ -605,7 +605,7 @@ def _padded_unlike_alone(
     lengths: tuple[int, ...],
     error: float,
     tolerance: float,
-    sentence: Said,
+    sentence: Message,
 ) -> Finding:
     lines = (
         PREAMBLE,

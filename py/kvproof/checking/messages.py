@@ -89,9 +89,6 @@ class Message:
         return hash(self.id)
 
 
-Said = Any  # a Message; text of reference.py as well, until it speaks in messages, too
-
-
 def catalogue(language: str) -> Catalogue:
     """The checker's texts in a language, read once.
 

@@ -7,8 +7,8 @@ show, as many models compute in bfloat16 and return float32; without the member 
 noise shows.  What noise and errors are held against is the rule in ``rounding``.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
-from kvproof.checking.messages import Message, Said
+from kvproof.checking.messages import Message
+from kvproof.checking.names import Check
 from kvproof.checking.report import PREAMBLE, Finding
 from kvproof.checking.rounding import EPS, Rounding
 from kvproof.checking.subject import (
@@ -52,7 +53,7 @@ class Reference:
     """What a cache may be off by."""
     still: float
     """What logits that don't depend on a token may move by when it changes."""
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
     most: float = 0.0
     """What no tolerance may exceed: a share of the largest logit."""
     scale: float = 0.0
@@ -74,22 +75,19 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     whole, *others = (subject.full(np.array([row]))[0] for row in rows)
     if odd := odd_logits(whole):
         sentence = Message(f"trouble.{odd}", tokens=str(list(rows[0])))
-        return Reference(_fault("LOG", sentence, rows[:1]), 0, 0, 0, ())
+        return Reference(_fault(Check.LOG, sentence, rows[:1]), 0, 0, 0, ())
     notes = [*_use_coarser(subject, _stored_precision(np.array([whole, *others])))]
     scale, signal, more = _set_aside_huge_logits(subject, whole)
     notes += more
     rounding = Rounding(subject.dtype, scale)
     if n > 1 and subject.vocab_size > 1 and signal <= rounding.allowed:
-        notes.append(
-            "full gives all tokens of a text the same logits, but for rounding: no mistake shows "
-            "in them"
-        )
+        notes.append(Message("note.constant"))
         return Reference(None, 0, 0, 0, tuple(notes), shows_nothing=True)
     most = LOSSY_SHARE * min(scale, signal or scale)
     answers = [*_questions(subject, rows, subject.recompute(rows[0]))]
-    has_rows = any(answer.check == "ROW" for answer in answers)
+    has_rows = any(answer.check is Check.ROW for answer in answers)
     if not has_rows:
-        notes.append("full takes one row at a time: it raises NotImplementedError for more")
+        notes.append(Message("note.one-row"))
     notes += _precision(subject, answers, scale)
     rounding = Rounding(subject.dtype, scale)
     limit = min(rounding.allowed, most)
@@ -105,12 +103,9 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
         return Reference(blind, noise, tolerance, tolerance, tuple(notes))
     notes += hints
     if n < 4:
-        notes.append(f"no text is longer than {n}: hardly anything that a cache does can be seen")
+        notes.append(Message("note.short", n=n))
     if EPS[subject.dtype] > EPS["float32"]:
-        notes.append(
-            f"in {subject.dtype} only errors beyond {tolerance:.2g} can be told from rounding: "
-            "check the same code in float32 as well"
-        )
+        notes.append(Message("note.coarse", dtype=subject.dtype, tolerance=tolerance))
     still = tolerance
     if subject.lossy:
         budget = min(LOSSY_FACTOR * _median_error(subject, rows[0]), most)
@@ -122,7 +117,7 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     return Reference(None, noise, tolerance, still, tuple(notes), most, scale, has_rows)
 
 
-def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, float, list[str]]:
+def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, float, list[Message]]:
     """Set ``subject.limit``; (largest ordinary logit, how far one moves over the text, notes).
 
     The first gap in the sorted magnitudes, above the lowest few, is where ordinary ones end.
@@ -138,12 +133,9 @@ def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, floa
     n_huge = int(np.sum(np.isfinite(whole) & ~ordinary))
     if not n_huge:
         return scale, signal, []
-    note = (
-        f"{n_huge} of {whole.size} logits are far larger than all others, such as "
-        f"{whole[np.isfinite(whole) & ~ordinary][0]:.3g}: beyond {LIMIT * scale:.3g} logits are "
-        "compared by their logarithms, or the rounding of these would hide the others"
-    )
-    return scale, signal, [note]
+    one = float(whole[np.isfinite(whole) & ~ordinary][0])
+    sizes_said = {"n": n_huge, "all": whole.size, "one": one, "limit": LIMIT * scale}
+    return scale, signal, [Message("note.huge", **sizes_said)]
 
 
 def _median_error(subject: Subject, text: Row) -> float:
@@ -155,38 +147,37 @@ def _median_error(subject: Subject, text: Row) -> float:
     return float(np.median([seen.error for seen in result.observations] or [np.inf]))
 
 
-def _declared_noise(declared: float, budget: float, scale: float) -> str:
+def _declared_noise(declared: float, budget: float, scale: float) -> Message:
     """A note that compares the two.
 
     Raises:
         Trouble: the declared one is too large to be believed.
     """
     if declared > LOSSY_SHARE * scale:
-        raise Trouble(
-            f"noise = {declared:g} is more than {LOSSY_SHARE:.0%} of the largest logit, "
-            f"{scale:.3g}: it would hide what a cache gets wrong"
-        )
-    return f"noise = {declared:g} is declared, {budget:.2g} measured: the smaller one is allowed"
+        limits = {"percent": round(100 * LOSSY_SHARE), "largest": scale}
+        raise Trouble(Message("trouble.noise", noise=declared, **limits))
+    return Message("note.noise", declared=declared, measured=budget)
 
 
 @dataclass(frozen=True)
 class _Answer:
     """How far ``full`` is from itself, where it should be the same."""
 
-    check: str
-    sentence: str
-    """If it isn't."""
-    kind: str
+    check: Check
+    kind: Kind
     moved: NDArray[np.float64]
     """(T,), the largest difference at each position."""
     text: tuple[Row, ...]
+    fault_id: str
+    """Of what there is to say if it isn't."""
+    args: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def difference(self) -> float:
         return float(self.moved.max(initial=0.0))
 
     def fault(self, rounding: Rounding) -> Finding:
-        sentence = f"{self.sentence} (a difference of {self.difference:.3g})"
+        sentence = Message(self.fault_id, difference=self.difference, **self.args)
         doubt = rounding.doubt(self.difference)
         return _fault(self.check, sentence, self.text, self.kind, doubt)
 
@@ -196,17 +187,16 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
     one = rows[:1]
     n = len(rows[0])
     again = subject.full(np.array(one))[0]
-    sentence = "full gives other logits when it is asked again"
-    yield _Answer("REP", sentence, Kind.UNKNOWN, distance(again, whole), one)
+    yield _Answer(Check.REP, Kind.UNKNOWN, distance(again, whole), one, "full.again")
     for position in {n - 1, n // 2}:
         changed = np.array([subject.changed(rows[0], position)])
         moved = distance(subject.full(changed)[0, :position], whole[:position])
-        sentence = f"full isn't causal: another token at position {position} moves earlier logits"
-        yield _Answer("CAU", sentence, Kind.MASK_SKIPPED, moved, one)
+        args = {"position": position}
+        yield _Answer(Check.CAU, Kind.MASK_SKIPPED, moved, one, "full.causal", args)
     for end in range(1, n):
         prefix = subject.full(np.array([rows[0][:end]]))[0]
-        sentence = f"full isn't prefix-stable: the first {end} tokens alone give other logits"
-        yield _Answer("PFX", sentence, Kind.ROPE_LEN, distance(prefix, whole[:end]), one)
+        moved = distance(prefix, whole[:end])
+        yield _Answer(Check.PFX, Kind.ROPE_LEN, moved, one, "full.prefix", {"end": end})
     yield from _long_prefixes(subject)
     try:
         batch = subject.full(np.array(rows))
@@ -214,27 +204,24 @@ def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterat
         return
     for row, text in enumerate(rows):
         alone = whole if row == 0 else subject.full(np.array([text]))[0]
-        sentence = f"full gives row {row} of a batch other logits than the row alone"
-        yield _Answer("ROW", sentence, Kind.UNKNOWN, distance(batch[row], alone), rows)
+        moved = distance(batch[row], alone)
+        yield _Answer(Check.ROW, Kind.UNKNOWN, moved, rows, "full.row", {"row": row})
 
 
-def _precision(subject: Subject, answers: Sequence[_Answer], scale: float) -> Iterator[str]:
+def _precision(subject: Subject, answers: Sequence[_Answer], scale: float) -> Iterator[Message]:
     """Set ``subject.dtype`` to what the noise shows, where the decoder doesn't say it; a note."""
     declared = subject.declared_dtype
     if declared in EPS:
         return
     if declared is not None:
-        yield f"dtype = {declared} is ignored: it is none of {', '.join(EPS)}"
+        yield Message("note.dtype", dtype=declared, known=list(EPS))
     yield from _use_coarser(subject, _noise_precision(answers, subject.dtype, scale))
 
 
-def _use_coarser(subject: Subject, found: str | None) -> Iterator[str]:
+def _use_coarser(subject: Subject, found: str | None) -> Iterator[Message]:
     """Set ``subject.dtype`` to what was found, if that is coarser; a note."""
     if found is not None and EPS[found] > EPS[subject.dtype]:
-        yield (
-            f"full computes in about {found} precision although it returns {subject.dtype}: errors "
-            "are held against that"
-        )
+        yield Message("note.precision", found=found, returned=subject.dtype)
         subject.dtype = found
 
 
@@ -269,12 +256,12 @@ def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) ->
     """
     limit = Rounding(returned, scale).allowed
     worst = max(answer.difference for answer in answers)
-    same_shape = [answer.difference for answer in answers if answer.check in ("REP", "CAU")]
+    same_shape = [answer.difference for answer in answers if answer.check in (Check.REP, Check.CAU)]
     if worst <= limit or max(same_shape) > limit:
         return None
     if worst <= Rounding("float32", scale).allowed:
         return "float32"
-    prefixes = [answer for answer in answers if answer.check == "PFX"]
+    prefixes = [answer for answer in answers if answer.check is Check.PFX]
     at_first = any(answer.moved[0] > limit for answer in prefixes[: SHORTEST - 1])
     by_length = sorted(prefixes, key=lambda answer: len(answer.moved))
     off = [answer.difference > limit for answer in by_length]
@@ -286,7 +273,7 @@ def _noise_precision(answers: Sequence[_Answer], returned: str, scale: float) ->
 
 def _blind_spot(
     subject: Subject, texts: tuple[Row, ...], tolerance: float
-) -> tuple[Finding | None, tuple[str, ...]]:
+) -> tuple[Finding | None, tuple[Message, ...]]:
     """Tokens that don't move a later position at all, where others do as far back.
 
     What a mask hides moves nothing, to the last bit and in any text; what is only weak, or not
@@ -307,13 +294,10 @@ def _blind_spot(
     unseen = [hidden[token, token + 1 :].all() for token in range(n - 3)]
     for token, pair in enumerate(pairwise(unseen)):
         if all(pair):
-            sentence = f"full lets no later position see tokens {token} and {token + 1}"
-            return _fault("MSK", sentence, (text,), Kind.MASK_TOPLEFT), ()
+            sentence = Message("full.blind", token=token, next=token + 1)
+            return _fault(Check.MSK, sentence, (text,), Kind.MASK_TOPLEFT), ()
     token, row = np.argwhere(hidden)[0]
-    return None, (
-        f"full doesn't let position {row} see token {token}, and others see as far: right for "
-        "attention in chunks or blocks, a wrong mask otherwise",
-    )
+    return None, (Message("note.blind", row=int(row), token=int(token)),)
 
 
 def _hidden(subject: Subject, text: Row, tolerance: float) -> NDArray[np.bool_]:
@@ -338,20 +322,18 @@ def _long_prefixes(subject: Subject) -> Iterator[_Answer]:
     whole = subject.full(np.array(text))[0]
     for end in (longest // 4, longest // 2, longest - 1):
         prefix = subject.full(np.array(text)[:, :end])[0]
-        sentence = (
-            f"full isn't prefix-stable: the first {end} of {longest} tokens give other logits"
-        )
-        yield _Answer("PFX", sentence, Kind.ROPE_LEN, distance(prefix, whole[:end]), text)
+        moved, args = distance(prefix, whole[:end]), {"end": end, "longest": longest}
+        yield _Answer(Check.PFX, Kind.ROPE_LEN, moved, text, "full.long-prefix", args)
 
 
 SEE = {
-    "LOG": ("print(whole)",),
-    "REP": ("print(apart(decoder.full(tokens), whole))  # should be 0",),
-    "ROW": (
+    Check.LOG: ("print(whole)",),
+    Check.REP: ("print(apart(decoder.full(tokens), whole))  # should be 0",),
+    Check.ROW: (
         "for row, text in enumerate(tokens):  # all of these should be rounding",
         "    print(row, apart(array(decoder.full(text[None]))[0], whole[row]))",
     ),
-    "MSK": (
+    Check.MSK: (
         "for token in range(tokens.shape[1]):  # each should move all positions from its own on",
         "    changed = tokens.copy()",
         "    changed[0, token] = (changed[0, token] + 1) % decoder.vocab_size",
@@ -367,11 +349,11 @@ PREFIXES = (
 
 
 def _fault(
-    check: str,
-    sentence: Said,
+    check: Check,
+    sentence: Message,
     text: tuple[Row, ...],
-    kind: str = Kind.UNKNOWN,
-    doubt: Said = None,
+    kind: Kind = Kind.UNKNOWN,
+    doubt: Message | None = None,
 ) -> Finding:
     lines = (
         PREAMBLE,
@@ -379,23 +361,21 @@ def _fault(
         "whole = array(decoder.full(tokens))",
         *SEE.get(check, PREFIXES),
     )
-    unchecked = "the cache was not checked: it would be held against this"
-    evidence = (sentence, unchecked, doubt) if doubt else (sentence, unchecked)
-    case = Case(text, feeds([len(text[0])]))
+    said = sentence, Message("full.not-checked"), doubt
     return Finding(
         kind=kind,
         check=check,
-        case=case,
+        case=Case(text, feeds([len(text[0])])),
         max_abs_error=0.0,
         tolerance=0.0,
-        evidence=evidence,
+        evidence=tuple(one for one in said if one is not None),
         snippet="\n".join(lines),
-        confidence=0.5 if doubt else 0.9,
-        doubtful=bool(doubt),
+        confidence=0.9 if doubt is None else 0.5,
+        doubtful=doubt is not None,
     )
 
 
-def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:
+def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[Message]:
     """Whether a mistake in order or position would be seen at all."""
     if len(text) < 4:
         return
@@ -403,9 +383,5 @@ def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[str]:
     swapped = subject.recompute((text[1], text[0], *text[2:]))[-1]
     effect = float(distance(swapped, whole))
     if effect < CLEAR * tolerance:
-        finer = "a cache that rounds less" if subject.lossy else "float64"
-        yield (
-            f"two swapped tokens move the last logits by {effect:.1e} only, and {tolerance:.1e} is "
-            "allowed: mistakes in positions can't be seen in this model; use trained weights, or "
-            f"multiply the weights by 3 to 10, or {finer}"
-        )
+        note = "note.contrast-lossy" if subject.lossy else "note.contrast"
+        yield Message(note, effect=effect, tolerance=tolerance)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvproof.checking.cases import TAKES_TOKENS, Case, Observation, Op
-from kvproof.checking.messages import Message, Said, catalogue
+from kvproof.checking.messages import Message, catalogue
 from kvproof.checking.names import Check
 from kvproof.kinds import Kind
 
 
-def meaning(kind: str) -> Message:
+def meaning(kind: Kind) -> Message:
     """What a kind of mistake is, in a sentence."""
     return Message(f"kind.{kind}")
 
@@ -73,9 +73,9 @@ class Influence:
 class Finding:
     """One thing that is wrong, in its smallest form."""
 
-    kind: str
+    kind: Kind
     """Equal to its name, as in ``finding.kind == "ALIAS"``."""
-    check: str
+    check: Check
     """What it was found by."""
     case: Case | None
     """The smallest input that fails."""
@@ -86,7 +86,7 @@ class Finding:
     first_bad: Mapping[str, int] = field(default_factory=dict)
     """Where it starts: operation, row, position, and layer where that is known."""
     alternatives: tuple[Alternative, ...] = ()
-    evidence: tuple[Said, ...] = ()
+    evidence: tuple[Message, ...] = ()
     snippet: str = ""
     confidence: float = 0.0
     influence: Influence | None = None
@@ -147,7 +147,7 @@ class Report:
     checked: tuple[Message, ...]
     not_checked: tuple[Message, ...]
     """What was left out, and what would unlock it."""
-    notes: tuple[Said, ...]
+    notes: tuple[Message, ...]
     """What limits the verdict."""
     noise: float
     tolerance: float
@@ -313,7 +313,7 @@ def _comparison(seen: Observation, tolerance: float) -> list[str]:
     ]
 
 
-def unknown(check: Check, sentence: Said) -> Finding:
+def unknown(check: Check, sentence: Message) -> Finding:
     """A finding that says what the decoder did instead of naming a bug."""
     return Finding(
         kind=Kind.UNKNOWN,

@@ -27,6 +27,8 @@ noise, and a cache may be off by ``NOISE_FACTOR`` times that where it is more th
 
 from dataclasses import dataclass
 
+from kvproof.checking.messages import Message
+
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """Precisions, the finest first, and the distance from 1 to the next number."""
 UNITS = {"float64": 2**22, "float32": 2**8, "float16": 16, "bfloat16": 8}
@@ -58,8 +60,8 @@ class Rounding:
         """What a cache may be off by, where ``full`` is off from itself by ``noise``."""
         return max(self.allowed, NOISE_FACTOR * noise)
 
-    def doubt(self, error: float) -> str:
-        """A sentence, if a difference beyond the tolerance may still be rounding; else ""."""
+    def doubt(self, error: float) -> Message | None:
+        """What to say if a difference beyond the tolerance may still be rounding."""
         if self.dtype == "float64" or not 0 < error <= self.doubtful:
-            return ""
-        return f"very sharp attention may round as much in {self.dtype}: see float64"
+            return None
+        return Message("note.sharp", dtype=self.dtype)

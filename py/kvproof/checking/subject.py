@@ -20,7 +20,7 @@ from kvproof.checking.arrays import (
     to_array,
     what,
 )
-from kvproof.checking.messages import Message, Said
+from kvproof.checking.messages import Message
 from kvproof.checking.rounding import EPS
 
 Row = tuple[int, ...]
@@ -44,7 +44,7 @@ UNLOCKS = (
 class Trouble(Exception):
     """The decoder did something that leaves nothing to compare; the message says what."""
 
-    def __init__(self, message: Said) -> None:
+    def __init__(self, message: Message) -> None:
         super().__init__(message)
         self.message = message
 
@@ -77,7 +77,7 @@ class NotSupported(Exception):
 class Refused(Exception):
     """The decoder may refuse this, and did: not a fault."""
 
-    def __init__(self, message: Said) -> None:
+    def __init__(self, message: Message) -> None:
         super().__init__(message)
         self.message = message
 
