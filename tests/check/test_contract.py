@@ -38,7 +38,7 @@ ODD: dict[str, tuple[type, str]] = {
     "writes tokens": (decoders.WritesTokens, "trouble.tokens"),
     "ignores its cache": (decoders.IgnoresCache, "feeding.no-cache"),
     "sees the future": (decoders.SeesTheFuture, "full.causal"),
-    "depends on length": (decoders.DependsOnLength, "full.prefix"),
+    "depends on length": (decoders.DependsOnLength, "full.long-prefix"),
     "mixes rows": (decoders.MixesRows, "full.row"),
     "crops beyond": (decoders.CropsBeyond, "operations.crop-beyond"),
     "miscounts": (decoders.Miscounts, "fails.length"),
