@@ -20,7 +20,7 @@ _REASONS = {
     "positions": f"after the {N_PAST} cached ones",
     "score_shape": f"{N_NEW} queries, {N_PAST} + {N_NEW} keys",
     "keys_read": f"{N_PAST} cached keys, then one more new key a row",
-    "top_left_keys": f"one more key a row and no history: each row loses {N_PAST}",
+    "top_left_keys": f"keys 0, 1, ... as if {N_PAST} were 0: each row loses its latest {N_PAST}",
 }
 
 

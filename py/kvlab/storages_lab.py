@@ -24,6 +24,7 @@ from kvproof.model.cache import STORAGES
 
 NAMES = list(STORAGES)
 BRANCHES = ["1", "2"]
+MAX_PREFIX = 24
 ACROSS = 2 * BLOCK_SIZE
 """Places beside each other; more of them go into the next line."""
 STRIDE = ACROSS + 1
@@ -42,7 +43,7 @@ class StoragesLab(ControlledLab):
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
         controls = {
             "storage": radio(NAMES, "paged"),
-            "prefix": slider("storages.prefix", range(1, 25), 9),
+            "prefix": slider("storages.prefix", range(1, MAX_PREFIX + 1), 9),
             "branches": radio(BRANCHES, "2"),
         }
         parts: dict[str, Part] = {

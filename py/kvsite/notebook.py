@@ -132,6 +132,15 @@ def notebook_file(language: str) -> Path:
     return NOTEBOOK if language == "en" else NOTEBOOK.with_suffix(f".{language}.ipynb")
 
 
+def converted(path: Path, convert: Callable[[str], str]) -> str:
+    """The text of a notebook's file, its prose converted; code and outputs stay as they are."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = convert(cell.source)
+    return f"{nbformat.writes(notebook)}\n"
+
+
 def write_translations() -> None:
     """Write the executed notebook in the other languages.
 

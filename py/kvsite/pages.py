@@ -14,6 +14,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kvlab.cells import Cell, load_cells
+from kvproof.experiments.audit import FILES
+from kvproof.experiments.record import run
 from kvsite.api import public_modules
 from kvsite.assets import SITE, Assets, style_sheet
 from kvsite.error_curve import error_curve_figure
@@ -27,7 +29,7 @@ from kvsite.languages import (
     words_of,
 )
 from kvsite.listings import body_diff, function_body, highlight_python
-from kvsite.notebook import colab_url, notebook_file, render_notebook
+from kvsite.notebook import colab_url, converted, notebook_file, render_notebook
 from kvsite.notices import shipped
 from kvsite.numbers import numbers
 from kvsite.paths import PY
@@ -48,17 +50,21 @@ from kvsite.words import Catalogue
 
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
+EVIDENCE = "evidence"
+"""Among the downloads: the folder that ``kvproof run`` writes."""
 
 
 def build_pages(folder: Path, build: str) -> None:
     """Write everything; ``build`` is what the service worker knows this build by."""
     downloads = folder / "downloads"
     downloads.mkdir()
-    notebooks = {notebook_file(language.source) for language in LANGUAGES}
-    for path in (*notebooks, RESULTS, build_wheel()):
+    for path in (RESULTS, build_wheel()):
         shutil.copyfile(path, downloads / path.name)
+    run(downloads / EVIDENCE)
     assets = Assets(folder, build)
     for language in LANGUAGES:
+        text = converted(notebook_file(language.source), language.from_source)
+        (downloads / download_name(language)).write_text(text, "utf-8")
         (folder / language.folder).mkdir()
         pages = Pages(folder, assets, language)
         pages.write_index(f"{language.folder}/index.html")
@@ -69,6 +75,11 @@ def build_pages(folder: Path, build: str) -> None:
     english.write_index("index.html")
     english.write_not_found()
     (folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
+
+
+def download_name(language: Language) -> str:
+    """The notebook's among the downloads."""
+    return notebook_file(language.folder).name
 
 
 class Pages:
@@ -86,7 +97,8 @@ class Pages:
         context = {
             **article_context(self._language, load_results()),
             "labs": labs,
-            "download": self._notebook.name,
+            "download": download_name(self._language),
+            "evidence": [f"{EVIDENCE}/{name}" for name in FILES],
             "wheel": build_wheel().name,
             "wheels": brought(),
             **_ways(path),
@@ -111,10 +123,11 @@ class Pages:
 
     def write_notebook(self) -> None:
         """The executed notebook, and how to read its results."""
-        path, results, notebook = self._path("notebook.html"), load_results(), self._notebook
+        path, results = self._path("notebook.html"), load_results()
+        notebook = notebook_file(self._language.source)
         context = {
             "body": Markup(self._language.from_source(render_notebook(notebook))),
-            "download": notebook.name,
+            "download": download_name(self._language),
             "colab": colab_url(self._language.source),
             **timing_context(words_of(self._language), results),
             **_ways(path),
@@ -149,10 +162,6 @@ class Pages:
 
     def _path(self, file: str) -> str:
         return f"{self._language.folder}/{file}"
-
-    @property
-    def _notebook(self) -> Path:
-        return notebook_file(self._language.source)
 
     def _write(self, path: str, **context: Any) -> None:
         file = "" if path == "404.html" else Path(path).name.removeprefix("index.html")

@@ -47,6 +47,15 @@ def test_masks_equal_two_other_ways_to_write_them() -> None:
         np.testing.assert_array_equal(wrong, by_predicate(n_past, n_new, offset=0))
 
 
+def test_the_top_left_mask_loses_the_latest_keys_its_own_among_them() -> None:
+    """Not the cached ones as such: with 10 cached and 3 new, row 0 keeps one of them."""
+    for n_past, n_new in LENGTHS:
+        lost = offset_mask(n_past, n_new) & ~top_left_mask(n_past, n_new)
+        for i, row in enumerate(lost):
+            assert np.flatnonzero(row).tolist() == list(range(i + 1, n_past + i + 1))
+            assert row[n_past + i] == (n_past > 0)
+
+
 def seen_by_pytorch(n_new: int, n_total: int, **mask: Any) -> BoolArray:
     """Which keys PyTorch's attention reads: with equal scores and the identity as values, the
     output's columns are the attention weights."""

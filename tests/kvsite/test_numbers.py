@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.lab.lab_states import move, value
 
@@ -15,7 +16,7 @@ from kvproof.checking import KINDS
 from kvproof.experiments import error_ladder
 from kvproof.zoo import SPECIMENS
 from kvsite.assets import SITE
-from kvsite.numbers import _broken, numbers
+from kvsite.numbers import _broken, _mistake, numbers
 from kvsite.pages import in_words
 from kvsite.timing import load_results
 from kvsite.words import TEXTS, load_catalogue
@@ -138,7 +139,8 @@ def test_variants(n: dict[str, Any]) -> None:
     padding = n["padding"]
     assert max(padding["right"], padding["longest_row"]) <= 1e-14
     assert min(padding["one_position"], padding["visible"]) > 0.1
-    assert n["storages"]["exact"] < 2e-6 < n["storages"]["int8"] < 0.1
+    assert n["storages"]["exact"].keys() == {"concat", "static", "rolling", "paged"}
+    assert max(n["storages"]["exact"].values()) < 2e-6 < n["storages"]["int8"] < 0.1
     assert n["storages"]["int8_bytes"] == 24 * 2 * 2 * 4 * (16 + 4)
 
 
@@ -186,11 +188,29 @@ def test_the_exercises(n: dict[str, Any]) -> None:
     assert answers["score_shape"] == [3, 13]
     assert answers["keys_read"] == [11, 12, 13]
     assert answers["top_left_keys"] == [1, 2, 3]
+    assert (answers["lost_cached"], answers["lost_own"]) == ([9, 8, 7], [1, 2, 3])
     assert (answers["open"], answers["cells"], answers["lost"]) == (36, 39, 30)
     assert (answers["n_calls"], answers["last_past"]) == (4, 768)
     assert answers["last_scores"] == (232, 1000)
     assert answers["chunked_scores"] == 256 * (256 + 512 + 768) + 232 * 1000
     assert answers["no_mask_one"] < 1e-14 < 0.02 < answers["no_mask_two"]
+
+
+@pytest.mark.parametrize("n_past", [1, 4, 8])
+def test_single_tokens_show_a_forgotten_p_and_not_a_missing_mask(n_past: int) -> None:
+    """What the box at the top of the page says of the usual tests."""
+    assert _mistake(n_past, 1, mask=kvproof.top_left_mask) > 0.1
+    assert _mistake(n_past, 1, mask=kvproof.open_mask) < 1e-13
+    assert kvproof.compare_masks(0, n_past, "float64").top_left.max_abs_error < 1e-13
+
+
+def test_multiplications_of_a_token_are_the_weights_of_a_layer(n: dict[str, Any]) -> None:
+    block = kvproof.init_params(kvproof.REFERENCE).blocks[0]
+    assert block.mlp is not None
+    weights = (block.attention.w_qkv, block.attention.w_out, block.mlp.w_in, block.mlp.w_out)
+    assert n["costs"]["linear"] == sum(array.size for array in weights)
+    keys = np.zeros((n["costs"]["n_total"], kvproof.REFERENCE.width))
+    assert n["costs"]["attention"] == keys.size + np.zeros_like(keys).size  # scores, then values
 
 
 def test_the_ladder_has_a_gap(n: dict[str, Any]) -> None:

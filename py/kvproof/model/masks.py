@@ -47,8 +47,9 @@ def offset_mask(n_past: int, n_new: int) -> BoolArray:
 def top_left_mask(n_past: int, n_new: int) -> BoolArray:
     """The wrong mask: the causal triangle pinned to the top left corner, ``j <= i``.
 
-    It has a legal shape and doesn't leak the future; it forgets the past.  Each row loses exactly
-    ``n_past`` keys.  ``is_causal=True`` of PyTorch's scaled_dot_product_attention is this mask.
+    It has a legal shape and doesn't leak the future; it forgets the past.  Row ``i`` keeps keys 0
+    to ``i`` and loses the latest ``n_past`` that it may read, its own included.
+    ``is_causal=True`` of PyTorch's scaled_dot_product_attention is this mask.
 
     Returns:
         bool (n_new, n_past + n_new) with ``C*(C+1)/2`` True cells.
