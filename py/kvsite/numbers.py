@@ -32,7 +32,6 @@ from kvproof.experiments.proof import (
 from kvproof.model import layers
 from kvproof.model.cache import STORAGES
 from kvproof.model.feeding import WORKED_EXAMPLE
-from kvproof.model.rounding import rounding_floor
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
 from kvsite.timing import load_results, timing_rows
