@@ -25,10 +25,12 @@ from tests.core.recompute import (
 )
 
 from kvproof import DecoderConfig, KVCache, Params, decode, forward, new_cache
-from kvproof.model.cache import STORAGES, PagedCache
+from kvproof.model.cache import STORAGES, PagedCache, RollingCache, StaticCache
+from kvproof.model.cache.rolling import Ring
 from kvproof.model.config import Positions
 from kvproof.model.layers import Tokens
 from kvproof.model.masks import IntArray
+from kvproof.model.params import FloatArray
 
 TOLERANCE = {"float32": 5e-6, "float64": 1e-13}
 MAX_TOKENS = 24
@@ -275,3 +277,81 @@ def test_any_history_of_calls_gives_what_a_full_recompute_gives(
         assert seen[kind] > N_EXAMPLES / 3, f"no control: hardly any {kind}"
     if storage == "rolling":
         assert seen["crop refused"] > N_EXAMPLES / 40
+
+
+# A property is worth what it refuses: storages broken on purpose, each in one place.
+
+
+def turning_by_two(ring: Ring, token: IntArray) -> IntArray:
+    return np.where(token < 1, token, 1 + 2 * token % ring.n_turning)
+
+
+def crop_forgetting_nothing(cache: RollingCache, length: int) -> RollingCache:
+    """A new token then stands beside the one that had its slot, and both are read."""
+    return cache._handle(cache.slots, length, np.minimum(cache.padding, length))._take_over()
+
+
+def fork_without_a_copy(cache: StaticCache) -> StaticCache:
+    return StaticCache(cache.shape, cache.arrays, cache.length, cache.padding)
+
+
+def reorder_leaving_the_padding(cache: StaticCache, rows: list[int]) -> StaticCache:
+    memory = [array[:, rows] for array in cache.arrays]
+    return StaticCache(cache.shape, memory, cache.length, cache.padding)
+
+
+def gather_from_the_end(cache: PagedCache, blocks: FloatArray, end: int) -> FloatArray:
+    cache.table, table = cache.table[:, ::-1], cache.table
+    rows = _gather(cache, blocks, end)
+    cache.table = table
+    return rows
+
+
+_gather = PagedCache._gather
+BROKEN: dict[str, tuple[str, type, str, Any]] = {
+    "a ring too short": ("rolling", Ring, "n_turning", property(lambda ring: ring.window - 2)),
+    "sinks in the ring": ("rolling", Ring, "place", lambda ring, token: token % ring.n_places),
+    "a ring that turns by two": ("rolling", Ring, "place", turning_by_two),
+    "a crop that forgets nothing": ("rolling", RollingCache, "crop", crop_forgetting_nothing),
+    "a fork that is no copy": ("static", StaticCache, "fork", fork_without_a_copy),
+    "padding that stays": ("static", StaticCache, "reorder", reorder_leaving_the_padding),
+    "no copy on write": ("paged", PagedCache, "_rows_to_copy", lambda cache: np.arange(0)),
+    "a table read from its end": ("paged", PagedCache, "_gather", gather_from_the_end),
+}
+
+
+def run_of_all_operations(storage: str) -> None:
+    config = DecoderConfig(
+        width=8,
+        n_heads=2,
+        n_kv_heads=1,
+        vocab_size=11,
+        mlp_width=8,
+        max_positions=MAX_TOKENS,
+        positions="rope",
+        window=4,
+        n_sinks=1,
+    )
+    run = Run(Setting(config, storage, "float64", 0, batch_size=2, block_size=4, slack=0))
+    run.carry_out(("feed", 0, 3, (0, 1, 0)))
+    run.carry_out(("crop", 0, 1))
+    for n_new in (4, 1, 3):
+        run.carry_out(("fork", 0))
+        for branch in range(len(run.branches)):
+            run.carry_out(("feed", branch, n_new, (0, 0, 0)))
+        run.carry_out(("reorder", 0, [1, 0]))
+    run.carry_out(("feed", 0, 1, (0, 0, 0)))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_history_of_the_controls_is_right_as_it_is(storage: str) -> None:
+    run_of_all_operations(storage)
+
+
+@pytest.mark.parametrize(("storage", "owner", "name", "broken"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_storage_is_found(
+    storage: str, owner: type, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, broken)
+    with pytest.raises(AssertionError, match="largest_error"):
+        run_of_all_operations(storage)

@@ -355,6 +355,7 @@ def test_the_caller_may_reuse_the_memory_of_keys_and_values(storage: str) -> Non
     pair = np.random.default_rng(0).standard_normal((2, 2, 2, 1, 1, 4))
     workspace = np.empty(pair.shape[1:])
     for layer in range(2):
+        assert plain.length == quick.length == 5, "the layers of a call see the same history"
         workspace[:] = pair[layer]
         for got, expected in zip(
             quick.extend(layer, workspace), plain.append(layer, *pair[layer]), strict=True
@@ -362,6 +363,7 @@ def test_the_caller_may_reuse_the_memory_of_keys_and_values(storage: str) -> Non
             np.testing.assert_array_equal(got, expected)
     plain.advance(1)
     quick.advance(1)
+    assert plain.length == quick.length == 6
     for got_pair, expected_pair in zip(quick.keys_values(), plain.keys_values(), strict=True):
         np.testing.assert_array_equal(got_pair, expected_pair)
 
@@ -384,6 +386,8 @@ def test_static_memory_is_neither_copied_nor_moved() -> None:
 
 WINDOWED = replace(MODERN, window=8, n_sinks=2)
 BAD_CACHES: dict[str, tuple[DecoderConfig, dict[str, Any], str]] = {
+    "no rows": (REFERENCE, {"batch_size": 0}, "batch_size must be at least 1, got 0"),
+    "half precision": (REFERENCE, {"dtype": "float16"}, "must be float32 or float64, got float16"),
     "a storage unheard of": (
         REFERENCE,
         {"storage": "disk"},

@@ -145,24 +145,7 @@ CONFIGS = {
     "modern": MODERN,
     "alibi": replace(REFERENCE, positions="alibi"),
     "no positions": replace(REFERENCE, positions="none"),
-    "modern, window and sinks": replace(MODERN, window=2, n_sinks=1),
 }
-
-
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_each_row_of_a_padded_batch_is_that_row_alone(
-    config: DecoderConfig, dtype: str, tolerance: float
-) -> None:
-    params, tokens = init_params(config, 0, dtype), example_tokens(8, batch_size=3)
-    alone = rows_alone(params, tokens, config, 6 - LENGTHS)
-    padded = forward(params, tokens, config, LENGTHS + 2)
-    assert largest_error(padded, alone) <= tolerance
-    first, cache = decode(
-        params, tokens[:, :6], new_cache(config, 3, dtype), config, lengths=LENGTHS
-    )
-    second, cache = decode(params, tokens[:, 6:], cache, config)
-    assert cache.padding.tolist() == [4, 0, 2]
-    assert largest_error(np.concatenate([first, second], axis=1), alone) <= tolerance
 
 
 def test_what_stands_in_the_padding_does_not_matter(params: Params) -> None:
@@ -184,7 +167,7 @@ def test_padding_that_is_read_as_tokens_is_found(params: Params) -> None:
     assert min(errors[0], errors[2]) > 0.1
 
 
-@pytest.mark.parametrize("name", ["reference", "modern", "alibi", "no positions"])
+@pytest.mark.parametrize("name", CONFIGS)
 def test_positions_that_padding_has_shifted_are_found_where_they_are_absolute(name: str) -> None:
     """Control: padding hidden as it should be, but one vector of positions for all rows.
 
@@ -208,18 +191,6 @@ def test_positions_that_padding_has_shifted_are_found_where_they_are_absolute(na
             assert error <= 1e-13
 
 
-def test_a_text_can_begin_in_any_call(params: Params, tolerance: float) -> None:
-    """The last row is padding all through the first call and half of the second."""
-    tokens, cache = example_tokens(9, batch_size=3), new_cache(REFERENCE, 3, params.dtype)
-    logits = []
-    for start, lengths in ((0, [3, 1, 0]), (3, [3, 3, 1]), (6, None)):
-        new, cache = decode(params, tokens[:, start : start + 3], cache, REFERENCE, lengths=lengths)
-        logits.append(new)
-    alone = rows_alone(params, tokens, REFERENCE, np.array([0, 2, 5]))
-    assert largest_error(np.concatenate(logits, axis=1), alone) <= tolerance
-    assert cache.padding.tolist() == [0, 2, 5]
-
-
 BAD_LENGTHS = {
     "too few": ([2, 6], r"lengths must be 3 integers, one for each row, got int64 \(2,\)"),
     "one for all": (6, r"lengths must be 3 integers.*got int64 \(\)"),
@@ -236,13 +207,3 @@ def test_lengths_that_fit_no_batch_are_refused(lengths: object, message: str) ->
         forward(params, tokens, REFERENCE, lengths)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
         decode(params, tokens, new_cache(REFERENCE, 3), REFERENCE, lengths=lengths)  # type: ignore[arg-type]
-
-
-def test_padding_behind_a_real_token_is_refused() -> None:
-    params, tokens = init_params(REFERENCE), example_tokens(6, batch_size=3)
-    cache = new_cache(REFERENCE, 3)
-    _, past = decode(params, tokens[:, :4], cache, REFERENCE, lengths=[4, 1, 0])
-    message = "row 1 has 1 real tokens in the cache and lengths says 1 of 2 new ones"
-    with pytest.raises(ValueError, match=message):
-        decode(params, tokens[:, 4:], past, REFERENCE, lengths=[2, 1, 1])
-    decode(params, tokens[:, 4:], past, REFERENCE, lengths=[2, 2, 1])
