@@ -108,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     options["test"].add_argument(
         "--core", action="store_true", help="only the fast tests that need neither site nor Node"
     )
+    add = options["kernels"].add_argument
+    add("--quick", action="store_true", help="one thread, and the tests that decide verdicts")
+    add("--right", type=int, default=0, metavar="SEEDS", help="check right decoders instead")
     options["clean"].add_argument(
         "--cache", action="store_true", help=f"also remove the downloads in {cache_folder()}"
     )
@@ -180,6 +183,13 @@ def test(args: argparse.Namespace) -> int:
     return int(pytest.main([*PARALLEL, *chosen, *args.extra]))
 
 
+def kernels(args: argparse.Namespace) -> int:
+    """Run the numerical tests under each kernel of OpenBLAS."""
+    from kvsite import kernels
+
+    return kernels.main(args.quick, args.right, args.extra)
+
+
 def check(_: argparse.Namespace) -> int:
     """Run the formatters', linters' and type checkers' checks."""
     from kvsite import check
@@ -233,6 +243,13 @@ VERBS = {
     "test": Verb(
         test,
         "Run all tests; the site is built when one needs it.",
+        node=False,
+        torch=True,
+        passes_on="pytest",
+    ),
+    "kernels": Verb(
+        kernels,
+        "Run the numerical tests under every kernel of OpenBLAS that this machine can run.",
         node=False,
         torch=True,
         passes_on="pytest",

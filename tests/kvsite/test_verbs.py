@@ -49,7 +49,8 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     listed = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    wanted = {"serve", "build", "test", "check", "bench", "notebook", "screenshot", "lock", "clean"}
+    wanted = {"serve", "build", "test", "kernels", "check", "bench", "notebook", "screenshot"}
+    wanted |= {"lock", "clean"}
     assert set(listed) == wanted == set(cli.VERBS)
 
 
