@@ -170,8 +170,8 @@ def to_json(table: Sequence[Row]) -> str:
     return json.dumps(plain(content), indent=2, allow_nan=False)
 
 
-def right_decoders() -> dict[str, Callable[[int], Any]]:
-    """Name -> seed -> a right decoder of the zoo: none may have a finding."""
+def right_decoders() -> dict[str, Callable[..., Any]]:
+    """Name -> ``make(seed, ...)`` of a right decoder of the zoo: none may have a finding."""
     return {name: control.make for name, control in CONTROLS.items()} | RIGHT
 
 
