@@ -391,7 +391,7 @@ BAD_CACHES: dict[str, tuple[DecoderConfig, dict[str, Any], str]] = {
     "a storage unheard of": (
         REFERENCE,
         {"storage": "disk"},
-        "one of concat, static, rolling, paged, int8, got 'disk'",
+        f"one of {', '.join(STORAGES)}, got 'disk'",
     ),
     "rolling without a window": (REFERENCE, {"storage": "rolling"}, "the decoder has no window"),
     "a ring too small": (

@@ -24,7 +24,7 @@ from kvproof.experiments.compare_storages import BLOCK_SIZE, N_CONTINUED, WINDOW
 
 
 def test_places_bytes_and_errors_are_the_cores() -> None:
-    assert len(all_states("storages")) == 5 * 24 * 2
+    assert len(all_states("storages")) == len(NAMES) * 24 * 2
     for values, state in all_states("storages"):
         branches = values["branches"] + 1
         reports = compare_storages(values["prefix"], branches)
@@ -124,7 +124,11 @@ def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     ("values", "error"),
-    [({"prefix": 0}, ValueError), ({"prefix": 30}, ValueError), ({"storage": 5}, IndexError)],
+    [
+        ({"prefix": 0}, ValueError),
+        ({"prefix": 30}, ValueError),
+        ({"storage": len(NAMES)}, IndexError),
+    ],
 )
 def test_what_no_control_can_send_is_an_error(
     values: dict[str, int], error: type[Exception]
