@@ -64,8 +64,8 @@ class Assets:
     def config(self) -> dict[str, Any]:
         """What site/js/main.js needs to know; URLs are paths in the site."""
         snapshot = {
-            "memory": self._file("snapshot.bin"),
-            "stdlib": self._file("stdlib.zip"),
+            "memory": self._checked(self.urls["snapshot.bin"]),
+            "stdlib": self._checked(self.urls["stdlib.zip"]),
         }
         return {
             "labs": {
@@ -89,13 +89,15 @@ class Assets:
         return {
             "runtimeUrl": self._runtime,
             "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
-            "archives": [self._file(archive)],
+            "library": self._checked(self._runtime + "python_stdlib.zip"),
+            "archives": [self._checked(self.urls[archive])],
             "packages": packages,
         }
 
-    def _file(self, name: str) -> dict[str, Any]:
-        url = self.urls[name]
-        return {"url": url, "bytes": (self._folder / url).stat().st_size}
+    def _checked(self, url: str) -> dict[str, Any]:
+        """A file that the page holds against its hash: a damaged one would blame another."""
+        content = (self._folder / url).read_bytes()
+        return {"url": url, "bytes": len(content), "hash": hashlib.sha256(content).hexdigest()}
 
 
 def style_sheet() -> str:

@@ -6,8 +6,9 @@
 // comes after the section, packed, and only in a link that was copied.
 
 import { button, element } from "./cell-element.js";
-import { MAX_PACKED, pack, unpack } from "./packed.js";
-import { say } from "./words.js";
+import { countHidden } from "./hidden-characters.js";
+import { canPack, MAX_PACKED, pack, unpack } from "./packed.js";
+import { paragraph, say } from "./words.js";
 
 /** @typedef {import("./lab-control.js").LabControl} LabControl */
 
@@ -22,7 +23,7 @@ const SETTLED_MS = 500;
  * @property {(name: string, text: string) => number | undefined} load the cell's number, if there is
  *   one of that name; runs nothing
  *
- * @typedef {{url: URL, codeLeftOut: number}} Link with the length of code that is too long for it
+ * @typedef {{url: URL, leftOut: string}} Link and why code isn't in it, "" if all is
  */
 
 export class Address {
@@ -31,10 +32,11 @@ export class Address {
   /** What is asked of labs that aren't shown yet. */
   #wanted = new URLSearchParams(location.search);
   #notice = new Notice(/** @type {HTMLElement} */ (document.getElementById("link-notice")));
-  /** Code that the address holds: name of its cell -> its text. @type {Map<string, string>} */
+  /** Code that the address holds, by its cell. @type {Map<string, {code: string, text: string}>} */
   #brought = new Map();
   /** Of the cells that were edited, as a link holds it. */
   #code = "";
+  #isEdited = false;
   #packing = Promise.resolve();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #settling;
@@ -83,20 +85,27 @@ export class Address {
   }
 
   /**
-   * A cell's text has changed: if the address brought another, that must no longer stand there.
+   * A cell's text has changed: if the address brought another, that must no longer stand there, but
+   * what it brought for other cells stays.
    *
    * @param {Cells} cells
    */
   edited(cells) {
     const edited = cells.edited();
     this.#packing = this.#packing.then(async () => {
-      this.#code = await packed(edited);
+      this.#code = canPack ? await packed(edited) : "";
+      this.#isEdited = edited.size > 0;
     });
-    if ([...this.#brought].some(([name, text]) => edited.get(name) !== text)) {
-      this.#brought.clear();
-      const [section] = hashParts();
-      const hash = section && `#${section}`;
-      history.replaceState(null, "", location.pathname + location.search + hash);
+    const before = this.#brought.size;
+    for (const [name, { text }] of this.#brought) {
+      if (edited.get(name) !== text) {
+        this.#brought.delete(name);
+      }
+    }
+    if (this.#brought.size < before) {
+      const codes = [...this.#brought].map(([name, { code }]) => `~${name}=${code}`);
+      const hash = hashParts()[0] + codes.join("");
+      history.replaceState(null, "", location.pathname + location.search + (hash && `#${hash}`));
     }
   }
 
@@ -122,14 +131,19 @@ export class Address {
    * @returns {Promise<string>} what to say of it
    */
   async #loaded(cells, name, code) {
+    if (!canPack) {
+      return say("link.no-code");
+    }
     try {
       const text = await unpack(code);
       const number = cells.load(name, text);
       if (number === undefined) {
         return say("link.unknown", { name });
       }
-      this.#brought.set(name, text);
-      return say("link.code", { number });
+      this.#brought.set(name, { code, text });
+      const count = countHidden(text);
+      const hidden = count ? [say("link.code-hidden", { count })] : [];
+      return paragraph([say("link.code", { number }), ...hidden]);
     } catch {
       return say("link.code-broken");
     }
@@ -152,10 +166,18 @@ export class Address {
    */
   linkNow() {
     this.#write("replaceState");
-    const fits = this.#code.length <= MAX_PACKED;
+    const leftOut = this.#leftOut();
     const url = new URL(location.href);
-    url.hash = sectionRead() + (fits ? this.#code : "");
-    return { url, codeLeftOut: fits ? 0 : this.#code.length };
+    url.hash = sectionRead() + (leftOut ? "" : this.#code);
+    return { url, leftOut };
+  }
+
+  #leftOut() {
+    if (this.#isEdited && !canPack) {
+      return say("link.no-code");
+    }
+    const size = this.#code.length;
+    return size > MAX_PACKED ? say("link.code-too-long", { size, limit: MAX_PACKED }) : "";
   }
 
   /** After Back or Forward, unless that only led to another section. */

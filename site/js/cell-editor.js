@@ -9,8 +9,9 @@ import {
   syntaxHighlighting,
 } from "@codemirror/language";
 import { EditorState, Prec } from "@codemirror/state";
-import { EditorView, keymap, lineNumbers } from "@codemirror/view";
+import { EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
+import { shownByNumber } from "./hidden-characters.js";
 
 const STICKY_BAR = 96; // px
 
@@ -31,6 +32,7 @@ export function createEditor({ parent, text, label, helpId, onEdit, onRun }) {
     keymap.of([...defaultKeymap, ...historyKeymap]),
     history(),
     lineNumbers(),
+    highlightSpecialChars(shownByNumber),
     python(),
     indentUnit.of("    "),
     indentOnInput(),

@@ -3,6 +3,7 @@
 import { createEditor, setText } from "./cell-editor.js";
 import { button, element } from "./cell-element.js";
 import { CellOutput } from "./cell-output.js";
+import { uncovered } from "./hidden-characters.js";
 import { say } from "./words.js";
 
 export class CellView {
@@ -35,7 +36,7 @@ export class CellView {
       helpId,
       onRun: run,
       onEdit: () => {
-        this.#source.textContent = this.text;
+        this.#source.textContent = uncovered(this.text);
         edited();
       },
     });

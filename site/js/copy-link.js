@@ -1,6 +1,5 @@
 // The button that copies a link to what is shown.
 
-import { MAX_PACKED } from "./packed.js";
 import { paragraph, say } from "./words.js";
 
 /** @param {() => Promise<import("./address.js").Link>} link */
@@ -14,11 +13,8 @@ export function startCopyLink(link) {
       () => true,
       () => false, // not permitted
     );
-    const { url, codeLeftOut } = await made;
-    const sentences = [say(copied ? "link.copied" : "link.select")];
-    if (codeLeftOut) {
-      sentences.push(say("link.code-too-long", { size: codeLeftOut, limit: MAX_PACKED }));
-    }
+    const { url, leftOut } = await made;
+    const sentences = [say(copied ? "link.copied" : "link.select"), ...(leftOut ? [leftOut] : [])];
     said.replaceChildren(paragraph(sentences), ...(copied ? [] : [selected(url.href)]));
   });
 }

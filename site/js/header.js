@@ -1,6 +1,5 @@
 // What every page has: theme, language, and the table of contents where there is one.
 
-import { leadTo } from "./language-link.js";
 import { keep, kept } from "./storage.js";
 import { chooseTheme, keptTheme } from "./theme.js";
 
@@ -10,12 +9,25 @@ theme.addEventListener("change", () =>
   chooseTheme(/** @type {import("./theme.js").Theme} */ (theme.value)),
 );
 
-// A page in another language opens at the same place and state.
+// A page in another language opens at the same place and state, which a page with labs knows better.
+/** @param {HTMLAnchorElement} link */
+function leadTo(link) {
+  const address = link.href;
+  const follow = () => {
+    const place = { url: new URL(location.href) };
+    document.dispatchEvent(new CustomEvent("kvproof:place", { detail: place }));
+    link.href = address + place.url.search + place.url.hash;
+  };
+  for (const event of ["pointerenter", "focus", "click"]) {
+    link.addEventListener(event, follow);
+  }
+}
+
 const languages = /** @type {NodeListOf<HTMLAnchorElement>} */ (
   document.querySelectorAll("a[data-language]")
 );
 for (const link of languages) {
-  leadTo(link, () => location); // main.js, which knows more, comes after it
+  leadTo(link);
   const { language = "" } = link.dataset;
   link.addEventListener("click", () => keep("language", language));
   // Nobody is sent elsewhere: the page in the language that was chosen is marked.

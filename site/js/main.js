@@ -4,7 +4,6 @@ import { Address } from "./address.js";
 import { startCells } from "./cells.js";
 import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
-import { leadTo } from "./language-link.js";
 import { Offline } from "./offline.js";
 import { say } from "./words.js";
 
@@ -21,10 +20,11 @@ const absolute = (path) => new URL(config.root + path, document.baseURI).href;
 function located(python) {
   /** @param {import("./python.js").File} file */
   const file = (file) => ({ ...file, url: absolute(file.url) });
-  const { runtimeUrl, archives, snapshot } = python;
+  const { runtimeUrl, library, archives, snapshot } = python;
   return {
     ...python,
     runtimeUrl: absolute(runtimeUrl),
+    library: file(library),
     archives: archives.map(file),
     snapshot: snapshot && { memory: file(snapshot.memory), stdlib: file(snapshot.stdlib) },
   };
@@ -82,11 +82,9 @@ const cells = startCells(
 startCopyLink(() => address.link());
 cells.onEdited = () => address.edited(cells);
 await address.followCode(cells);
-for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (
-  document.querySelectorAll("a[data-language]")
-)) {
-  leadTo(link, () => address.linkNow().url);
-}
+document.addEventListener("kvproof:place", (event) => {
+  /** @type {CustomEvent<{url: URL}>} */ (event).detail.url = address.linkNow().url;
+});
 if (config.offline) {
   await new Offline({
     ...config.offline,

@@ -1,5 +1,7 @@
 // A cell's text as a part of a link: deflated, and written in letters that an address may hold.
 
+/** Older browsers can't, and say so: that is no fault of a link. */
+export const canPack = "CompressionStream" in window;
 /** Longest code that a link may bring, in characters of the link. */
 export const MAX_PACKED = 8192;
 /** Longest text that comes out of it: a few kilobytes can unpack to megabytes. */

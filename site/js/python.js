@@ -6,11 +6,13 @@ import { unpackTar } from "./tar.js";
 const REPORT_MS = 100;
 
 /**
- * @typedef {{url: string, bytes: number}} File
+ * @typedef {{url: string, bytes: number, hash?: string}} File hash: SHA-256 in hexadecimal, of a file
+ *   that is read whole and checked, since a damaged one would break something else later
  *
  * @typedef {object} PythonConfig
  * @property {string} runtimeUrl absolute URL of the folder with Pyodide, ending in "/"
  * @property {Record<string, number>} sizes bytes of the files in that folder
+ * @property {File} library in that folder: Python's standard library, for a start without snapshot
  * @property {File[]} archives Python modules to unpack
  * @property {string[]} packages names of packages in the runtime's folder
  * @property {{memory: File, stdlib: File}} [snapshot] the interpreter's memory after its start, and
@@ -82,8 +84,8 @@ async function loadCore(loadPyodide, { runtimeUrl, snapshot }, downloads) {
   if (snapshot) {
     try {
       const [_loadSnapshot] = await Promise.all([
-        downloads.whole(snapshot.memory),
-        downloads.whole(snapshot.stdlib),
+        downloads.bytes(snapshot.memory.url),
+        downloads.bytes(snapshot.stdlib.url),
       ]);
       const stdLibURL = snapshot.stdlib.url;
       const pyodide = await loadPyodide({ indexURL: runtimeUrl, stdLibURL, _loadSnapshot });
@@ -101,6 +103,12 @@ function nameOf(url) {
   return url.split("/").pop();
 }
 
+/** @param {ArrayBuffer} content */
+async function hashOf(content) {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** Counts the bytes of known files while they arrive, whoever asks for them. */
 class Downloads {
   #fetch = self.fetch;
@@ -108,12 +116,12 @@ class Downloads {
   #loaded = 0;
   #total = 0;
   #reported = Number.NEGATIVE_INFINITY;
-  /** @type {Map<string, number>} absolute URL to expected bytes */
-  #expected;
-  /** URL to the end of its download. @type {Map<string, Promise<void>>} */
+  /** By absolute URL. @type {Map<string, File>} */
+  #known;
+  /** URL to the end of its download, and what went wrong. @type {Map<string, Promise<Error | void>>} */
   #counts = new Map();
-  /** @type {Map<string, Uint8Array<ArrayBuffer>>} */
-  #whole = new Map();
+  /** Whoever asks for a checked file later gets the same bytes. @type {Map<string, Promise<ArrayBuffer>>} */
+  #checked = new Map();
   /** URLs of files that the start does without if it must. */
   #optional;
   /** Failures that are told already. @type {WeakSet<Error>} */
@@ -131,15 +139,15 @@ class Downloads {
    * @param {PythonConfig} config
    * @param {(progress: Progress) => void} onProgress
    */
-  constructor({ runtimeUrl, sizes, archives, snapshot, cache }, onProgress) {
+  constructor({ runtimeUrl, sizes, library, archives, snapshot, cache }, onProgress) {
     this.#cache = cache;
     this.#optional = Object.values(snapshot ?? {}).map(({ url }) => url);
     const runtime = Object.entries(sizes).map(([name, bytes]) => ({
       url: runtimeUrl + name,
       bytes,
     }));
-    const files = [...runtime, ...archives, ...Object.values(snapshot ?? {})];
-    this.#expected = new Map(files.map(({ url, bytes }) => [url, bytes]));
+    const files = [...runtime, library, ...archives, ...Object.values(snapshot ?? {})];
+    this.#known = new Map(files.map((file) => [file.url, file]));
     this.#onProgress = onProgress;
     self.fetch = (input, init) => this.#counted(input, init);
     // Pyodide logs that a module is damaged, and then waits for ever.
@@ -160,6 +168,7 @@ class Downloads {
   end() {
     self.fetch = this.#fetch;
     WebAssembly.instantiateStreaming = this.#instantiate;
+    this.#checked.clear(); // 30 MB that nobody reads any more
     this.#onProgress = () => {}; // a snapshot that wasn't waited for may still arrive
     this.failure.catch(() => {}); // a failure after the end concerns nobody
   }
@@ -170,44 +179,57 @@ class Downloads {
   }
 
   /**
-   * Whoever asks for the file later gets the same bytes.
-   *
-   * @param {File} file
-   */
-  async whole({ url, bytes }) {
-    const content = await this.bytes(url);
-    if (content.length !== bytes) {
-      throw new Error(`${nameOf(url)}: ${content.length} of ${bytes} bytes arrived`);
-    }
-    this.#whole.set(url, content);
-    return content;
-  }
-
-  /**
    * @param {RequestInfo | URL} input
    * @param {RequestInit} [init]
    */
   async #counted(input, init) {
     const url = input instanceof Request ? input.url : String(input);
-    const whole = this.#whole.get(url);
-    if (whole) {
-      return new Response(whole);
-    }
-    const expected = this.#expected.get(url);
-    if (expected === undefined) {
+    const file = this.#known.get(url);
+    if (!file) {
       return this.#fetch.call(self, input, init);
     }
-    this.#total += expected;
+    if (!file.hash) {
+      return this.#begun(file, init);
+    }
+    const content = this.#checked.get(url) ?? this.#whole(file, init);
+    this.#checked.set(url, content);
+    return new Response(await content);
+  }
+
+  /**
+   * @param {File} file
+   * @param {RequestInit} [init]
+   */
+  async #begun({ url, bytes }, init) {
+    this.#total += bytes;
     this.#tell(); // what is there so far is no longer all
     const options = { ...init, cache: this.#cache };
-    const response = await this.#fetch.call(self, input, options).catch((error) => {
+    const response = await this.#fetch.call(self, url, options).catch((error) => {
       throw this.#failed(url, error.message);
     });
     if (!response.ok) {
       throw this.#failed(url, `the server answered ${response.status}`);
     }
-    this.#counts.set(url, this.#count(url, response.clone(), expected));
+    this.#counts.set(url, this.#count(url, response.clone(), bytes));
     return response;
+  }
+
+  /**
+   * @param {File} file
+   * @param {RequestInit} [init]
+   */
+  async #whole(file, init) {
+    const response = await this.#begun(file, init);
+    const content = await response.arrayBuffer().catch(() => new ArrayBuffer(0));
+    const cutOff = await this.#counts.get(file.url);
+    if (cutOff) {
+      throw cutOff;
+    }
+    // Browsers have no hashes for a page that came over plain HTTP from another machine.
+    if (self.isSecureContext && (await hashOf(content)) !== file.hash) {
+      throw this.#failed(file.url, "what arrived is damaged");
+    }
+    return content;
   }
 
   /**
@@ -229,9 +251,9 @@ class Downloads {
     } catch {
       // The byte count below says it better than the browser's "network error".
     }
-    if (received !== expected) {
-      this.#failed(url, `${received} of ${expected} bytes arrived`);
-    }
+    return received === expected
+      ? undefined
+      : this.#failed(url, `${received} of ${expected} bytes arrived`);
   }
 
   /** Not every one of a thousand parts: telling the page takes time from both. */

@@ -172,6 +172,8 @@ def test_where_it_takes_for_ever_a_restart_ends_it(yours: CandidatePage) -> None
     yours.lab.move_to(state)
     yours.expect_top_left(state)
     expect(yours.bar).to_contain_text(WORDS.say("candidate.waiting"))
+    yours.cells.button("Run cell 2").click()
+    yours.cells.expect_said(2, WORDS.say("cells.state.behind"))
     yours.cells.button("Restart").click()
     expect(yours.bar).to_be_hidden()
     yours.lab.move_to(State(3, 2))

@@ -20,9 +20,9 @@ from kvsite.serve import FALLBACK_TYPE, MIME_TYPES, Handler, start_server
 FAILED_WITHIN = 20_000
 """Milliseconds: after so long at most a visitor must know."""
 
-Fault = Literal["missing", "short", "cut", "corrupt", "late", "stalled"]
+Fault = Literal["missing", "short", "cut", "corrupt", "spoilt", "late", "stalled"]
 """404; half of it with a matching length; half of it with the full length; a wrong byte in each
-kilobyte; the second half when the test lets it go; no answer at all."""
+kilobyte; some in its middle; the second half when the test lets it go; no answer at all."""
 
 
 class FaultySite:
@@ -59,8 +59,9 @@ def faulty_handler(site: FaultySite) -> type[Handler]:
             file = DIST / self.path.lstrip("/")
             whole = file.read_bytes()
             half = whole[: len(whole) // 2]
-            body = corrupted(whole) if fault == "corrupt" else half
-            promised = body if fault in ("short", "corrupt") else whole
+            changed = {"corrupt": corrupted, "spoilt": spoilt}.get(fault)
+            body = half if changed is None else changed(whole)
+            promised = whole if fault in ("cut", "late") else body
             self.send_response(200)
             self.send_header("Content-Type", MIME_TYPES.get(file.suffix, FALLBACK_TYPE))
             self.send_header("Cache-Control", self._caching(file))
@@ -78,6 +79,11 @@ def corrupted(content: bytes) -> bytes:
     changed = bytearray(content)
     changed[512::1024] = bytes(byte ^ 0xFF for byte in changed[512::1024])
     return bytes(changed)
+
+
+def spoilt(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes(64) + content[middle + 64 :]
 
 
 @pytest.fixture
@@ -121,7 +127,7 @@ RETRIED = [
         ("runtime/*/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
         ("assets/lab.*.tar", "missing", r"lab\.\w+\.tar: the server answered 404"),
         ("assets/lab.*.tar", "short", r"lab\.\w+\.tar: \d+ of \d+ bytes arrived"),
-        ("assets/lab.*.tar", "corrupt", r"lab\.\w+\.tar"),
+        ("assets/lab.*.tar", "corrupt", r"lab\.\w+\.tar: what arrived is damaged"),
         ("assets/lab-worker.*.js", "missing", r"lab-worker\.\w+\.js"),
     ],
 )
@@ -162,8 +168,9 @@ WHOLE_STDLIB = "/python_stdlib.zip"
     ("file", "fault"),
     [
         ("assets/snapshot.*.bin", "missing"),
-        ("assets/snapshot.*.bin", "corrupt"),
+        ("assets/snapshot.*.bin", "spoilt"),
         ("assets/stdlib.*.zip", "short"),
+        ("assets/stdlib.*.zip", "spoilt"),
     ],
 )
 def test_without_the_snapshot_python_starts_all_the_same(
@@ -226,6 +233,7 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
     ("file", "fault", "says"),
     [
         ("runtime/*/numpy-*.whl", "missing", r"numpy-\S+\.whl"),
+        ("runtime/*/python_stdlib.zip", "spoilt", r"python_stdlib\.zip: what arrived is damaged"),
         # Small enough for the browser to keep it: the retry must ask past its cache.
         ("assets/kvproof.*.tar", "short", r"kvproof\.\w+\.tar: \d+ of \d+ bytes arrived"),
     ],
@@ -252,6 +260,21 @@ def test_a_broken_file_stops_the_cells_until_it_is_back(
     cell = cells.locator("section.cell").nth(1)
     expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
     expect_load_errors(page_errors)
+
+
+def test_without_workers_the_figures_move_and_the_cells_say_why_they_cannot_run(
+    page: Page, site_url: str, table: PrebuiltTable
+) -> None:
+    page.add_init_script("window.Worker = class { constructor() { throw new Error('forbidden') } }")
+    lab = Lab(page).open(site_url)
+    lab.expect_runtime("failed")
+    state = State(5, 3, "float32")
+    lab.move_to(state)
+    assert lab.readouts() == table.readouts(state)
+    cells = page.locator("#cells")
+    for button in ("Run cell 2", "Retry"):
+        cells.get_by_role("button", name=button).click()
+        expect(cells.locator(".cells-status")).to_contain_text("didn't start: Error: forbidden")
 
 
 def test_a_server_that_falls_silent_is_given_up(

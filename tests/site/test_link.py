@@ -214,6 +214,59 @@ def test_a_link_opened_in_a_tab_that_has_the_page_brings_its_code(open_lab: Any)
     page.wait_for_function("() => location.hash === '#proof'")
 
 
+def test_of_two_cells_of_a_link_the_one_that_is_not_edited_stays_in_the_address(
+    open_lab: Any,
+) -> None:
+    kept = f"token-by-token={packed('x = 1')}"
+    lab = open_lab(f"#proof~{kept}~exercise={packed('y = 1')}")
+    expect(cell(lab.page, 4).get_by_role("textbox")).to_have_text("y = 1")
+    cell(lab.page, 4).get_by_role("textbox").fill("y = 2")
+    lab.page.wait_for_function("hash => location.hash === hash", arg=f"#proof~{kept}")
+    cell(lab.page, 3).get_by_role("textbox").fill("x = 2")
+    lab.page.wait_for_function("() => location.hash === '#proof'")
+
+
+UNSEEN = [0x00, 0x1B, 0xAD, 0x61C, 0x115F, 0x200B, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
+UNSEEN += [0x2060, *range(0x2066, 0x206A), 0x3164, 0xFE0F, 0xFEFF, 0xE0041]
+
+
+def test_code_that_a_link_brings_hides_nothing(open_lab: Any) -> None:
+    """Text from right to left, and characters without a shape, are shown by number."""
+    code = "\n".join(f"x = 'a{chr(code)}b'" for code in UNSEEN)
+    lab = open_lab(f"#cells-section~exercise={packed(code)}")
+    shown = cell(lab.page, 4).locator(".cm-content .hidden-character")
+    expect(shown).to_have_text([f"U+{code:04X}" for code in UNSEEN])
+    assert notices(lab.page) == [
+        "The link brings code for cell 4. Read it before you run it. Characters in it that can't "
+        f"be seen: {len(UNSEEN)}. The cell shows each by its number, as U+202E."
+    ]
+    expect_accessible(lab.page)
+
+
+def test_plain_code_has_nothing_to_show_by_number(open_lab: Any) -> None:
+    code = packed("if 1:\n\tx = 'é 缓存 😀 \u05d0\u0628'")
+    lab = open_lab(f"#cells-section~exercise={code}")
+    expect(cell(lab.page, 4).get_by_role("textbox")).to_contain_text("缓存")
+    assert len(notices(lab.page)) == 1
+    assert "can't be seen" not in notices(lab.page)[0]
+    expect(cell(lab.page, 4).locator(".hidden-character")).to_have_count(0)
+
+
+def test_a_browser_that_cannot_pack_code_says_so_and_copies_the_rest(
+    open_page: OpenPage, site_url: str
+) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    page.add_init_script(SAVE_DATA)
+    page.add_init_script("delete window.CompressionStream;")
+    Lab(page).open(f"{site_url}?P=7#~exercise={packed('x = 1')}")
+    assert notices(page) == ["This browser is too old for code in links."]
+    cell(page, 3).get_by_role("textbox").fill(CODE)
+    page.get_by_role("button", name="Copy link to this state").click()
+    said = page.locator("#copy-link-said")
+    expect(said).to_have_text("Link copied. This browser is too old for code in links.")
+    assert page.evaluate("() => navigator.clipboard.readText()") == f"{site_url}?P=7#cells-section"
+
+
 def test_without_the_clipboard_the_link_stands_there_to_be_copied(
     open_page: OpenPage, site_url: str
 ) -> None:
