@@ -100,12 +100,6 @@ def test_run_with_all_its_options(tmp_path: Path, capsys: Captured) -> None:
     assert main(["audit", str(tmp_path / "evidence")]) == 0
 
 
-def test_run_refuses_a_folder_with_something_in_it(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    assert main(["run", "--out", str(tmp_path)]) == 2
-    assert "isn't empty" in capsys.readouterr().err
-
-
 def test_a_run_beyond_its_bound_gives_1_and_no_audit_passes_it(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,12 +85,6 @@ def test_the_twelve_combinations_and_their_bounds(reference_proof: Proof) -> Non
     assert max(row.error for row in rows) > 0, "nothing was computed in another order"
 
 
-def test_the_labs_three_paths_on_three_seeds_agree_to_1e_12() -> None:
-    rows = [claim for claim in prove(LAB).claims if claim.group == PATHS]
-    assert len(rows) == 9
-    assert all(row.error <= row.bound <= 1e-12 for row in rows)
-
-
 def test_the_known_mistakes_are_off_by_more_than_a_tenth(reference_proof: Proof) -> None:
     """On three seeds: positions that restart and the mask without offset, 4 + 2 and 5 + 3."""
     for proof, names in (
@@ -100,12 +94,6 @@ def test_the_known_mistakes_are_off_by_more_than_a_tenth(reference_proof: Proof)
         rows = [c for c in proof.claims if c.group == CONTROLS and c.name.endswith(names)]
         assert len(rows) == 3 * 2 * len(names)
         assert all(row.error > 0.1 for row in rows)
-
-
-def test_the_worked_examples_mistake_is_the_one_on_the_page(reference_proof: Proof) -> None:
-    [row] = [c for c in reference_proof.claims if "seed 0, 4 + 2 tokens: mask with" in c.name]
-    assert row.error == pytest.approx(0.699, abs=5e-4)
-    assert row.note == "argmax agrees on 100%"
 
 
 # What must fail. Each sabotage is put in the place of decode, and its groups must turn red.
