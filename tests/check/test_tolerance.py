@@ -182,6 +182,23 @@ def test_float32_behind_float64_logits_is_right(decoder: type) -> None:
     assert said in report.notes
 
 
+def test_a_step_that_returns_less_than_full_does_is_right() -> None:
+    class StepsInSingle(Plain):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, longer = super().step(tokens, cache)
+            return logits.astype(np.float32), longer
+
+    class IsWrong(StepsInSingle):
+        def step(self, tokens: Any, cache: Any) -> Any:
+            logits, longer = super().step(tokens, cache)
+            return logits + np.float32(1e-3) * (tokens.shape[1] == 2), longer
+
+    report = check(StepsInSingle())
+    assert report.ok, str(report)
+    assert report.dtype == "float32"
+    assert not check(IsWrong()).ok
+
+
 @pytest.mark.parametrize(
     "dtype", ["float32", np.float32, np.dtype("float32"), "torch.float32"], ids=str
 )

@@ -13,7 +13,7 @@ from kvproof.checking import battery
 from kvproof.checking.arrays import Logits, distance
 from kvproof.checking.cases import Case, Observation, feeds, run
 from kvproof.checking.report import Influence
-from kvproof.checking.rounding import EPS
+from kvproof.checking.rounding import Rounding
 from kvproof.checking.subject import NotSupported, Refused, Row, Subject, Trouble
 
 KeysValues = list[tuple[Logits, Logits]]
@@ -286,8 +286,8 @@ class Deviation:
 
 
 def _kv_tolerance(array: Logits, subject: Subject) -> float:
-    share = 2.0**-5 if subject.lossy else 512 * EPS[subject.dtype]
-    return share * max(float(np.abs(array).max(initial=0.0)), 1e-30)
+    scale = max(float(np.abs(array).max(initial=0.0)), 1e-30)
+    return 2.0**-5 * scale if subject.lossy else Rounding(subject.dtype, scale).allowed
 
 
 def _bad_slots(one: Logits, two: Logits, n: int, subject: Subject) -> tuple[int, ...]:
