@@ -1,34 +1,34 @@
 """The order of the checks, the verdict, and what to say about what was left out."""
 
 import numbers
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from kvproof.checking import battery
+from kvproof.checking.alarm import alarm
 from kvproof.checking.arrays import distance
-from kvproof.checking.cases import Case, Observation, Op, Result, feeds, run
+from kvproof.checking.cases import Case, Op, Result, feeds, run
 from kvproof.checking.diagnose import diagnose, diagnosis_of_full
+from kvproof.checking.findings import (
+    evidence,
+    influence,
+    padded_unlike_alone,
+    sentences,
+    simplest,
+    snippet_of,
+    undiagnosed,
+    unlike_gold,
+    where,
+)
 from kvproof.checking.messages import Message
 from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
-from kvproof.checking.report import (
-    PREAMBLE,
-    Alternative,
-    Finding,
-    Influence,
-    Report,
-    snippet,
-    unknown,
-)
+from kvproof.checking.report import Finding, Report, unknown
 from kvproof.checking.rounding import Rounding
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import (
@@ -36,15 +36,11 @@ from kvproof.checking.subject import (
     NotSupported,
     OutOfTime,
     Refused,
-    Row,
     Subject,
     Trouble,
 )
-from kvproof.checking.verdict import Facts, Verdict
+from kvproof.checking.verdict import Facts
 from kvproof.kinds import Kind
-
-LONGEST_ALARM = 1e8
-"""Seconds, some years: systems refuse alarms that are much later."""
 
 Cases = Callable[[Subject, np.random.Generator], battery.Cases]
 
@@ -114,7 +110,7 @@ def check(
     start = time.monotonic()
     checker = _Checker(seed, progress)
     try:
-        with _alarm(min(float(budget_s), LONGEST_ALARM)), np.errstate(all="ignore"):
+        with alarm(float(budget_s)), np.errstate(all="ignore"):
             checker.check(decoder, start + budget_s, gold)
     except OutOfTime:
         checker.out_of_time(budget_s)
@@ -203,7 +199,7 @@ class _Checker:
         self.checked: list[Message] = []
         self.not_checked: list[Message] = []
         self.notes: list[Message] = []
-        self.noise = self.tolerance = self.still = self.most = self.scale = 0.0
+        self.noise = self.tolerance = self.noise_floor = self.error_limit = self.scale = 0.0
         self.subject: Subject | None = None
 
     def check(self, decoder: Any, deadline: float, gold: Callable[[Any], Any] | None) -> None:
@@ -211,7 +207,11 @@ class _Checker:
         self.say(Message("progress.full"))
         reference = judge(subject, self.rng)
         self.noise, self.tolerance = reference.noise, reference.tolerance
-        self.still, self.most, self.scale = reference.still, reference.most, reference.scale
+        self.noise_floor, self.error_limit, self.scale = (
+            reference.noise_floor,
+            reference.error_limit,
+            reference.scale,
+        )
         self.notes += reference.notes
         if reference.finding is not None:
             self.findings.append(reference.finding)
@@ -289,15 +289,15 @@ class _Checker:
             finding = self._finding(subject, stage, results, wrong)
             if (finding.check, finding.kind) == (Check.TOL, Kind.UNKNOWN):
                 self.notes.append(Message("note.lossy", error=worst, budget=self.tolerance))
-                self.tolerance = max(self.tolerance, min(2 * worst, self.most))
+                self.tolerance = max(self.tolerance, min(2 * worst, self.error_limit))
                 return True
         except OutOfTime:
             why = Message("fails.budget")
-            self._found(subject, _undiagnosed(subject, check, wrong, self.tolerance, why), worst)
+            self._found(subject, undiagnosed(subject, check, wrong, self.tolerance, why), worst)
             raise
         except (Trouble, NotSupported, Refused) as stop:
             why = Message("fails.stopped", stopped=stop.args[0])
-            finding = _undiagnosed(subject, check, wrong, self.tolerance, why)
+            finding = undiagnosed(subject, check, wrong, self.tolerance, why)
         self._found(subject, finding, worst)
         return False
 
@@ -317,11 +317,11 @@ class _Checker:
         results: dict[CaseId, Result],
         wrong: dict[CaseId, Result],
     ) -> Finding:
-        first = _simplest(wrong)
+        first = simplest(wrong)
         full_disturbs = self._full_disturbs(subject, first.case)
         smallest = self._smallest(subject, first, full_disturbs)
-        probes = Probes(subject, self.tolerance, self.still)
-        facts = Facts(probes, results, first, smallest, self.most)
+        probes = Probes(subject, self.tolerance, self.noise_floor)
+        facts = Facts(probes, results, first, smallest, self.error_limit)
         verdict = diagnosis_of_full() if full_disturbs else diagnose(facts, stage)
         bad = smallest.first_bad(self.tolerance)
         best, *others = verdict.ranking
@@ -334,12 +334,12 @@ class _Checker:
             case=smallest.case,
             max_abs_error=smallest.error,
             tolerance=self.tolerance,
-            first_bad=_where(bad, self.tolerance) | layer,
+            first_bad=where(bad, self.tolerance) | layer,
             alternatives=tuple(others[:4]),
-            evidence=_said(best.why, *_evidence(facts, verdict)),
-            snippet=_snippet(subject, smallest, self.tolerance, full_disturbs),
+            evidence=sentences(best.why, *evidence(facts, verdict)),
+            snippet=snippet_of(subject, smallest, self.tolerance, full_disturbs),
             confidence=best.confidence,
-            influence=_influence(facts) if draws else None,
+            influence=influence(facts) if draws else None,
         )
 
     def _smallest(self, subject: Subject, first: Result, full_disturbs: bool) -> Result:
@@ -392,8 +392,8 @@ class _Checker:
         text = battery.texts(subject, self.rng, 1, min(battery.SHORTEST, subject.longest))
         difference = subject.compare(gold, text[0])
         self.checked.append(Message("checked.gold", error=difference))
-        if not difference <= min(10 * max(self.tolerance, self.still), self.most):
-            finding = _unlike_gold(subject, text[0], difference, self.tolerance)
+        if not difference <= min(10 * max(self.tolerance, self.noise_floor), self.error_limit):
+            finding = unlike_gold(subject, text[0], difference, self.tolerance)
             self._found(subject, finding, difference)
 
     def _look_inside(self, subject: Subject) -> None:
@@ -432,8 +432,8 @@ class _Checker:
                 case=case,
                 max_abs_error=result.error,
                 tolerance=self.tolerance,
-                evidence=_said(sentence, result.trouble, result.ledger),
-                snippet=_snippet(subject, result, self.tolerance),
+                evidence=sentences(sentence, result.trouble, result.ledger),
+                snippet=snippet_of(subject, result, self.tolerance),
                 confidence=0.8,
             )
             self._found(subject, finding, np.inf if result.trouble else result.error)
@@ -452,7 +452,7 @@ class _Checker:
             return
         except Trouble as trouble:
             self.findings.append(
-                _padded_unlike_alone(rows, lengths, np.inf, self.tolerance, trouble.message)
+                padded_unlike_alone(rows, lengths, np.inf, self.tolerance, trouble.message)
             )
             return
         error = 0.0
@@ -462,7 +462,7 @@ class _Checker:
         self.checked.append(Message("checked.full-padded", error=error))
         if error > self.tolerance:
             sentence = Message("full.padded")
-            finding = _padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
+            finding = padded_unlike_alone(rows, lengths, error, self.tolerance, sentence)
             self._found(subject, finding, error)
 
     def out_of_time(self, budget_s: float) -> None:
@@ -493,166 +493,3 @@ class _Checker:
             seconds,
             self.complete,
         )
-
-
-def _snippet(
-    subject: Subject, result: Result, tolerance: float, full_disturbs: bool = False
-) -> str:
-    bad = result.first_bad(tolerance)
-    text = snippet(result.case, bad, tolerance, full_disturbs)
-    if bad is not None and subject.limit < np.inf and np.abs(bad.expected).max() > subject.limit:
-        text += f"\n# (logits beyond {subject.limit:.3g} were compared by their logarithms)"
-    counted = bad is None and result.ledger
-    return f"{text}\nprint(decoder.length(cache))  # {result.ledger}" if counted else text
-
-
-def _simplest(wrong: Mapping[CaseId, Result]) -> Result:
-    """The failure that says most: wrong numbers before a call that raised, then the smallest."""
-    return min(wrong.values(), key=lambda one: (one.trouble is not None, one.case.size))
-
-
-def _said(*sentences: Message | None) -> tuple[Message, ...]:
-    """Those that there are."""
-    return tuple(sentence for sentence in sentences if sentence is not None)
-
-
-def _undiagnosed(
-    subject: Subject, check: Check, wrong: dict[CaseId, Result], tolerance: float, why: Message
-) -> Finding:
-    """What is certain before a failure is understood."""
-    first = _simplest(wrong)
-    return Finding(
-        kind=Kind.UNKNOWN,
-        check=check,
-        case=first.case,
-        max_abs_error=first.error,
-        tolerance=tolerance,
-        first_bad=_where(first.first_bad(tolerance), tolerance),
-        evidence=_said(first.trouble, Message("fails.cases", cases=_titles(wrong)), why),
-        snippet=_snippet(subject, first, tolerance),
-        confidence=0.5,
-    )
-
-
-def _titles(names: Iterable[CaseId]) -> list[Message]:
-    return [name.message for name in names]
-
-
-def _where(bad: Observation | None, tolerance: float) -> dict[str, int]:
-    """The first wrong call, its first wrong position, and a row in which that is wrong."""
-    if bad is None:
-        return {}
-    rows, columns = np.nonzero(bad.errors > tolerance)
-    first = columns.argmin()
-    position = bad.first_slot + int(columns[first])
-    return {"operation": bad.op, "row": int(rows[first]), "position": position}
-
-
-def _evidence(facts: Facts, verdict: Verdict) -> Iterator[Message | None]:
-    """What speaks for the verdict."""
-    smallest, wrong, results = facts.smallest, facts.wrong, facts.results
-    yield smallest.trouble
-    yield from verdict.evidence
-    n_odd = sum(
-        int((~np.isfinite(seen.logits) & (seen.logits != seen.expected)).sum())
-        for seen in smallest.observations
-    )
-    if n_odd:
-        yield Message("fails.not-finite", n=n_odd)
-    yield smallest.ledger
-    if len(wrong) < 6:
-        yield Message("fails.cases", cases=_titles(wrong))
-    else:
-        yield Message("fails.many", n=len(wrong), all=len(results))
-    if passing := [name for name in results if name not in wrong]:
-        yield Message("fails.passes", cases=_titles(passing))
-
-
-def _influence(facts: Facts) -> Influence | None:
-    """In the first wrong call, if it is small enough to look at; else after four tokens."""
-    seen = facts.first.first_bad(facts.tolerance)
-    if seen is None:
-        return None
-    n_past, n_new = seen.first_slot, seen.logits.shape[1]
-    if n_past + n_new > min(12, facts.probes.n):
-        n_past, n_new = 4, 2
-    found = facts.probes.influence(n_past, n_new)
-    return None if found is None or found.seen == found.expected else found
-
-
-def _unlike_gold(subject: Subject, text: Row, difference: float, tolerance: float) -> Finding:
-    """Which kind is in both paths: heads that are mixed up, unless there is only one."""
-    n_heads = subject.kv_heads()
-    kind = Kind.HEAD_MAP if n_heads is None or n_heads > 1 else Kind.UNKNOWN
-    case = Case((text,), feeds([len(text)]))
-    others = Alternative(Kind.LOGIT_SHIFT, 0.1), Alternative(Kind.MASK_VALUE, 0.1)
-    lines = (
-        f"{PREAMBLE}\ntokens = np.array({[list(text)]})\n"
-        "print(apart(decoder.full(tokens), gold(tokens)))"
-    )
-    return Finding(
-        kind=kind,
-        check=Check.GOLD,
-        case=case,
-        max_abs_error=difference,
-        tolerance=tolerance,
-        alternatives=others,
-        evidence=(Message("full.gold"), Message("full.gold-heads")),
-        snippet=lines,
-        confidence=0.6,
-    )
-
-
-def _padded_unlike_alone(
-    rows: tuple[Row, ...],
-    lengths: tuple[int, ...],
-    error: float,
-    tolerance: float,
-    sentence: Message,
-) -> Finding:
-    lines = (
-        PREAMBLE,
-        f"tokens, lengths = np.array({[list(row) for row in rows]}), np.array({list(lengths)})",
-        "padded = array(decoder.full(tokens, lengths=lengths))",
-        "for row, (text, n) in enumerate(zip(tokens, lengths)):  # all of these should be rounding",
-        "    print(row, apart(padded[row, -n:], array(decoder.full(text[None, -n:]))[0]))",
-    )
-    others = Alternative(Kind.POS_PERROW, 0.3), Alternative(Kind.MASK_VALUE, 0.1)
-    return Finding(
-        kind=Kind.PAD_MASK,
-        check=Check.ROW,
-        case=Case(rows, feeds([len(rows[0])]), lengths),
-        max_abs_error=error,
-        tolerance=tolerance,
-        alternatives=others,
-        evidence=(sentence, Message("full.padded-itself")),
-        snippet="\n".join(lines),
-        confidence=0.6,
-    )
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Interrupt a call that hangs, where there are alarms; elsewhere time is up between calls."""
-    usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not usable:
-        yield
-        return
-
-    def ring(_signum: int, _frame: FrameType | None) -> None:
-        raise OutOfTime
-
-    start = time.monotonic()
-    before = signal.signal(signal.SIGALRM, ring)
-    left = interval = 0.0  # of somebody else's alarm
-    try:  # in two steps: it may ring while it is being taken back
-        try:
-            left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
-            yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-        if left:
-            rest = left - (time.monotonic() - start)
-            signal.setitimer(signal.ITIMER_REAL, max(rest, 1e-6), interval)

@@ -37,7 +37,7 @@ def _lossy(facts: Facts, verdict: Verdict) -> None:
     verdict.check = Check.TOL
     worst = max(result.error for result in facts.wrong.values())
     odd = any(result.trouble or result.ledger for result in facts.wrong.values())
-    if worst <= facts.most and not odd:
+    if worst <= facts.error_limit and not odd:
         verdict.add(Kind.UNKNOWN, HINT)
         return
     verdict.add(Kind.QUANT_SCALE, STRONG, Message("feeding.lossy"))
@@ -121,7 +121,7 @@ def _lost_token(facts: Facts, n_past: int, n_new: int) -> int | None:
     """A token of the past that moves no row of a chunk."""
     for position in range(n_past):
         moved = facts.probes.moved_by(n_past, n_new, position)
-        if moved is not None and (moved <= facts.probes.still).all():
+        if moved is not None and (moved <= facts.probes.noise_floor).all():
             return position
     return None
 

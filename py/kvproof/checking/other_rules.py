@@ -79,7 +79,8 @@ def _future_leaks(facts: Facts) -> bool:
     moved = distance(after.observations[0].logits, before.observations[0].logits)
     pads = [0 if case.lengths is None else n_first - length for length in case.lengths or ()]
     return any(
-        bool((moved[row, pad:last] > facts.probes.still).any()) for row, pad in enumerate(pads)
+        bool((moved[row, pad:last] > facts.probes.noise_floor).any())
+        for row, pad in enumerate(pads)
     )
 
 
@@ -94,7 +95,7 @@ def _padding_moves(facts: Facts, seen: Observation) -> bool:
     ]
     changed = run(facts.subject, replace(case, tokens=tuple(rows)))
     moved = distance(_same_call(changed.observations, seen).logits, seen.logits)
-    return bool((moved[seen.errors > facts.tolerance] > facts.probes.still).any())
+    return bool((moved[seen.errors > facts.tolerance] > facts.probes.noise_floor).any())
 
 
 def _unseen_token(facts: Facts, seen: Observation) -> tuple[int, int] | None:
@@ -115,7 +116,7 @@ def _unseen_token(facts: Facts, seen: Observation) -> tuple[int, int] | None:
             changed = run(facts.subject, replace(case, tokens=tuple(map(tuple, tokens))))
             call = _same_call(changed.observations, seen)
             moved = distance(call.logits[row, -1], seen.logits[row, -1])
-            if (alone > facts.probes.still) != (moved > facts.probes.still):
+            if (alone > facts.probes.noise_floor) != (moved > facts.probes.noise_floor):
                 return int(row), index
     return None
 

@@ -22,10 +22,10 @@ KeysValues = list[tuple[Logits, Logits]]
 class Probes:
     """One decoder, one text, and what can be asked of the two."""
 
-    def __init__(self, subject: Subject, tolerance: float, still: float) -> None:
+    def __init__(self, subject: Subject, tolerance: float, noise_floor: float) -> None:
         self.subject = subject
         self.tolerance = tolerance
-        self.still = still
+        self.noise_floor = noise_floor
         """What logits may move by that don't depend on the token that was changed."""
         self._fed: dict[tuple[Row, tuple[int, ...]], Observation | None] = {}
         self.n = min(battery.SHORTEST, subject.longest)
@@ -77,7 +77,7 @@ class Probes:
     def leaks(self, n_past: int, n_new: int) -> bool:
         """Whether the chunk's last token moves the logits of an earlier one."""
         moved = self.moved_by(n_past, n_new, n_past + n_new - 1)
-        return moved is not None and bool((moved[:-1] > self.still).any())
+        return moved is not None and bool((moved[:-1] > self.noise_floor).any())
 
     def influence(self, n_past: int, n_new: int) -> Influence | None:
         """Which tokens move which rows of the last chunk; None if it can't be run."""
@@ -92,8 +92,8 @@ class Probes:
                 return None
             changed = self.subject.changed(text, position)
             right = distance(self.subject.recompute(changed)[n_past:], whole)
-            seen[:, position] = moved > self.still
-            expected[:, position] = right > self.still
+            seen[:, position] = moved > self.noise_floor
+            expected[:, position] = right > self.noise_floor
         rows = [tuple(tuple(row) for row in array.tolist()) for array in (seen, expected)]
         return Influence(n_past, n_new, rows[0], rows[1])
 
@@ -130,7 +130,7 @@ class Probes:
         n_past = min(widest, self.subject.longest - n_new) if on_cache else 0
         logs: list[float] = []
         for text in battery.texts(self.subject, np.random.default_rng(7), 8, n_past + n_new):
-            other = Probes(self.subject, self.tolerance, self.still)
+            other = Probes(self.subject, self.tolerance, self.noise_floor)
             other.text = text
             for token in range(n_new):
                 moved = other.moved_by(n_past, n_new, n_past + token)

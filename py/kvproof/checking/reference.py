@@ -8,7 +8,7 @@ noise shows.  What noise and errors are held against is the rule in ``rounding``
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,8 +19,9 @@ from kvproof.checking.battery import SHORTEST, texts
 from kvproof.checking.cases import Case, feeds, run
 from kvproof.checking.messages import Message
 from kvproof.checking.names import Check
-from kvproof.checking.report import PREAMBLE, Finding
+from kvproof.checking.report import Finding
 from kvproof.checking.rounding import EPS, Rounding
+from kvproof.checking.snippets import PREAMBLE
 from kvproof.checking.subject import (
     NotSupported,
     Row,
@@ -46,15 +47,15 @@ that are never given.  What is beyond ``LIMIT`` times the largest of the others 
 class Reference:
     """What is known of ``full``."""
 
-    finding: Finding | None
-    noise: float
+    finding: Finding | None = None
+    noise: float = 0.0
     """Largest difference between two right ways to compute the same logits."""
-    tolerance: float
+    tolerance: float = 0.0
     """What a cache may be off by."""
-    still: float
+    noise_floor: float = 0.0
     """What logits that don't depend on a token may move by when it changes."""
-    notes: tuple[Message, ...]
-    most: float = 0.0
+    notes: tuple[Message, ...] = ()
+    error_limit: float = 0.0
     """What no tolerance may exceed: a share of the largest logit."""
     scale: float = 0.0
     """The largest logit."""
@@ -75,46 +76,73 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     whole, *others = (subject.full(np.array([row]))[0] for row in rows)
     if odd := odd_logits(whole):
         sentence = Message(f"trouble.{odd}", tokens=str(list(rows[0])))
-        return Reference(_fault(Check.LOG, sentence, rows[:1]), 0, 0, 0, ())
+        return Reference(_fault(Check.LOG, sentence, rows[:1]))
     notes = [*_use_coarser(subject, _stored_precision(np.array([whole, *others])))]
     scale, signal, more = _set_aside_huge_logits(subject, whole)
     notes += more
-    rounding = Rounding(subject.dtype, scale)
-    if n > 1 and subject.vocab_size > 1 and signal <= rounding.allowed:
-        notes.append(Message("note.constant"))
-        return Reference(None, 0, 0, 0, tuple(notes), shows_nothing=True)
-    most = LOSSY_SHARE * min(scale, signal or scale)
+    if n > 1 and subject.vocab_size > 1 and signal <= Rounding(subject.dtype, scale).allowed:
+        return Reference(notes=(*notes, Message("note.constant")), shows_nothing=True)
+    error_limit = LOSSY_SHARE * min(scale, signal or scale)
     answers = [*_questions(subject, rows, subject.recompute(rows[0]))]
     has_rows = any(answer.check is Check.ROW for answer in answers)
     if not has_rows:
         notes.append(Message("note.one-row"))
     notes += _precision(subject, answers, scale)
-    rounding = Rounding(subject.dtype, scale)
-    limit = min(rounding.allowed, most)
+    finding, noise, tolerance = _noise(answers, Rounding(subject.dtype, scale), error_limit)
+    known = Reference(finding, noise, tolerance, tolerance, (), error_limit, scale, has_rows)
+    if finding is None:
+        finding, hints = _blind_spot(subject, rows, tolerance)
+        known = replace(known, finding=finding)
+        notes += hints
+    if finding is None:
+        budget, more = _budget(subject, rows[0], known)
+        known = replace(known, tolerance=max(tolerance, budget))
+        notes += more
+        notes += _limits(subject, rows[0], known)
+    return replace(known, notes=tuple(notes))
+
+
+def _noise(
+    answers: Sequence["_Answer"], rounding: Rounding, error_limit: float
+) -> tuple[Finding | None, float, float]:
+    """What ``full`` gets wrong, its noise, and what a cache may be off by."""
+    limit = min(rounding.allowed, error_limit)
     noise = max((a.difference for a in answers if a.difference <= limit), default=0.0)
-    tolerance = min(rounding.tolerance(noise), most)
+    tolerance = min(rounding.tolerance(noise), error_limit)
     wrong = [answer for answer in answers if not answer.difference <= limit]
-    if wrong:
-        # What is beyond doubt says more than what comes first.
-        worst = max(wrong, key=lambda answer: answer.difference > rounding.doubtful)
-        return Reference(worst.fault(rounding), noise, tolerance, tolerance, tuple(notes))
-    blind, hints = _blind_spot(subject, rows, tolerance)
-    if blind is not None:
-        return Reference(blind, noise, tolerance, tolerance, tuple(notes))
-    notes += hints
-    if n < 4:
-        notes.append(Message("note.short", n=n))
+    if not wrong:
+        return None, noise, tolerance
+    # What is beyond doubt says more than what comes first.
+    worst = max(wrong, key=lambda answer: answer.difference > rounding.doubtful)
+    return worst.fault(rounding), noise, tolerance
+
+
+def _budget(subject: Subject, text: Row, known: Reference) -> tuple[float, list[Message]]:
+    """What a cache that rounds on purpose may be off by, and notes.
+
+    Raises:
+        Trouble: the declared noise is too large to be believed.
+    """
+    if not subject.lossy:
+        return 0.0, []
+    measured = min(LOSSY_FACTOR * _median_error(subject, text), known.error_limit)
+    declared = subject.noise
+    if declared is None:
+        return measured, []
+    if declared > LOSSY_SHARE * known.scale:
+        limits = {"percent": round(100 * LOSSY_SHARE), "largest": known.scale}
+        raise Trouble(Message("trouble.noise", noise=declared, **limits))
+    note = Message("note.noise", declared=declared, measured=measured)
+    return min(declared, measured), [note]
+
+
+def _limits(subject: Subject, text: Row, known: Reference) -> Iterator[Message]:
+    """What can't be seen, or not well."""
+    if len(text) < 4:
+        yield Message("note.short", n=len(text))
     if EPS[subject.dtype] > EPS["float32"]:
-        notes.append(Message("note.coarse", dtype=subject.dtype, tolerance=tolerance))
-    still = tolerance
-    if subject.lossy:
-        budget = min(LOSSY_FACTOR * _median_error(subject, rows[0]), most)
-        if subject.noise is not None:
-            notes.append(_declared_noise(subject.noise, budget, scale))
-            budget = min(subject.noise, budget)
-        tolerance = max(tolerance, budget)
-    notes += _contrast(subject, rows[0], tolerance)
-    return Reference(None, noise, tolerance, still, tuple(notes), most, scale, has_rows)
+        yield Message("note.coarse", dtype=subject.dtype, tolerance=known.noise_floor)
+    yield from _contrast(subject, text, known.tolerance)
 
 
 def _set_aside_huge_logits(subject: Subject, whole: Logits) -> tuple[float, float, list[Message]]:
@@ -145,18 +173,6 @@ def _median_error(subject: Subject, text: Row) -> float:
     except NotSupported:
         return 0.0
     return float(np.median([seen.error for seen in result.observations] or [np.inf]))
-
-
-def _declared_noise(declared: float, budget: float, scale: float) -> Message:
-    """A note that compares the two.
-
-    Raises:
-        Trouble: the declared one is too large to be believed.
-    """
-    if declared > LOSSY_SHARE * scale:
-        limits = {"percent": round(100 * LOSSY_SHARE), "largest": scale}
-        raise Trouble(Message("trouble.noise", noise=declared, **limits))
-    return Message("note.noise", declared=declared, measured=budget)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Facts:
     """The simplest that failed, with a random text."""
     smallest: Result
     """What shrinking made of it."""
-    most: float
+    error_limit: float
     """What not even a lossy cache may be off by."""
 
     @property
