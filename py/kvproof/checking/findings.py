@@ -17,6 +17,7 @@ from kvproof.kinds import Kind
 def snippet_of(
     subject: Subject, result: Result, tolerance: float, full_disturbs: bool = False
 ) -> str:
+    """Lines that show what is wrong with a result."""
     bad = result.first_bad(tolerance)
     text = snippet(result.case, bad, tolerance, full_disturbs)
     if bad is not None and subject.limit < np.inf and np.abs(bad.expected).max() > subject.limit:
@@ -129,6 +130,7 @@ def padded_unlike_alone(
     tolerance: float,
     sentence: Message,
 ) -> Finding:
+    """``full`` doesn't give rows after padding what it gives each of them alone."""
     lines = (
         PREAMBLE,
         f"tokens, lengths = np.array({[list(row) for row in rows]}), np.array({list(lengths)})",
