@@ -241,7 +241,7 @@ class _Checker:
         if not results:
             return True
         # What step returns may be coarser than what full does.
-        allowed = min(Rounding(subject.dtype, self.scale).allowed, self.most)
+        allowed = min(Rounding(subject.dtype, self.scale).allowed, self.error_limit)
         self.tolerance = max(self.tolerance, allowed)
         said = {"stage": stage.message, "cases": len(results), "error": seen.error}
         if stage is Stage.FEEDING:
