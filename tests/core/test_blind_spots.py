@@ -151,25 +151,3 @@ def test_a_logit_that_is_no_number_is_an_infinite_error(monkeypatch: pytest.Monk
     found = blind_spots("mask-topleft", [3], [2])
     assert found.errors == [[np.inf]]
     assert not found.unseen.any()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mistake": "no-such"}, "the zoo has no specimen 'no-such'"),
-        ({"mistake": "page-map-contiguous"}, "'page-map-contiguous' isn't in one call"),
-        ({"mistake": "pos-reset-query"}, "'pos-reset-query' isn't in one call"),
-        ({"mistake": "rope-frame-memo"}, "'rope-frame-memo' isn't in one call"),
-        ({"mistake": "quant-scale-layer"}, "'quant-scale-layer' isn't in one call"),
-        ({"mistake": lambda p, c: np.ones((c, c), np.bool_)}, "mask must be bool"),
-        ({"positions": "sine"}, "positions must be one of learned, .*, got 'sine'"),
-        ({"n_past": [-1]}, "n_past must be at least 0, got -1"),
-        ({"n_new": [0]}, "n_new must be at least 1, got 0"),
-        ({"n_new": []}, r"needs history lengths and chunk sizes, got \[0, 1, 3, 5\] and \[\]"),
-        ({"n_past": [510]}, "n_total must be 1..512, got 515"),
-        ({"dtype": "float16"}, "float16"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        blind_spots(**{"mistake": "mask-topleft", **LENGTHS, **change})

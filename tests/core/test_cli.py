@@ -42,18 +42,12 @@ def test_prove_prints_each_error_and_writes_them_as_json(tmp_path: Path, capsys:
     assert printed.endswith("proved\n")
 
 
-@pytest.mark.parametrize("storage", ["static", "paged"])
-def test_prove_one_model_with_another_storage(storage: str, capsys: Captured) -> None:
-    assert main(["prove", "--model", "lab", "--storage", storage, "--seed", "4"]) == 0
-    printed = capsys.readouterr().out
-    assert f"storage {storage}, seed 4" in printed
-    assert "reference:" not in printed
-
-
 def test_prove_a_changed_model_with_a_rolling_cache(capsys: Captured) -> None:
-    arguments = ["--model", "modern", "--storage", "rolling", "--set", "window=8"]
-    assert main(["prove", *arguments, "--set", "n_sinks=2"]) == 0
-    assert "window=8, n_sinks=2), storage rolling" in capsys.readouterr().out
+    options = "--model modern --storage rolling --set window=8 --set n_sinks=2 --seed 4"
+    assert main(["prove", *options.split()]) == 0
+    printed = capsys.readouterr().out
+    assert "window=8, n_sinks=2), storage rolling, seed 4" in printed
+    assert "reference:" not in printed
 
 
 def test_a_claim_that_fails_gives_1(
@@ -145,12 +139,10 @@ def test_costs_of_a_changed_model(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--model", "llama-3-8b"], "meta-llama/Meta-Llama-3-8B, config.json: num_hidden_layers"),
         (["--model", "llama-3-8b"], "35,651,584"),  # 272 tokens of 131,072 bytes
         (["--model", "deepseek-v3"], "latent"),
         (["--model", "mistral-7b", "--set", "window=64"], "changed by --set"),
         (["--dtype", "int8"], "By formula alone"),
-        (["--set", "max_positions=100"], "By formula alone"),
     ],
 )
 def test_costs_by_formula_alone(options: list[str], said: str, capsys: Captured) -> None:
@@ -164,8 +156,6 @@ def test_the_list_names_every_model_and_its_source(capsys: Captured) -> None:
     for name, shape in MODEL_SHAPES.items():
         [line] = [line for line in printed.splitlines() if line.startswith(f"{name} ")]
         assert line.endswith(shape.repository)
-    assert "70,272" in printed
-    assert max(map(len, printed.splitlines())) <= 110
 
 
 # ------------------------------------------------------------------ bad usage
@@ -181,13 +171,10 @@ def test_the_list_names_every_model_and_its_source(capsys: Captured) -> None:
         ("costs --prefix 1 --steps 1 --set window", "--set window: FIELD=VALUE"),
         ("costs --prefix 1 --steps 1 --set window=big", "needs a whole number or none"),
         ("costs --prefix 1 --steps 1 --set width=none", "needs a whole number"),
-        ("costs --prefix 1 --steps 1 --set norm=batch", "norm must be one of"),
         ("costs --prefix 1 --steps 1 --model gpt2 --set fields=x", "FIELD=VALUE with one of"),
         ("prove --model gpt2", "unknown model 'gpt2'"),
         ("prove --model lab --storage rolling", "window"),
-        ("prove --model lab --set max_positions=8", "the decoder has 8"),
         ("audit nowhere", "nowhere is no folder: name one that `kvproof run` wrote"),
-        ("run --out evidence --chunks 99", "at most 64 together"),
     ],
 )
 def test_bad_values_give_2_and_one_line(

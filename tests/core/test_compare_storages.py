@@ -81,18 +81,3 @@ def test_branches_that_read_each_others_tokens_are_seen(monkeypatch: pytest.Monk
     )
     assert right < 1e-5
     assert compare_storages(5)["concat"].max_abs_error > 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), "prefix must be 1..29, got 0"),
-        ((30,), "prefix must be 1..29, got 30"),
-        ((4, 0), "branches must be at least 1, got 0"),
-        ((4.5,), "prefix must be an integer, got 4.5"),
-        ((4, 2, "float16"), "float16"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(arguments: tuple[int, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compare_storages(*arguments)  # type: ignore[arg-type]

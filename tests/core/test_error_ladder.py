@@ -64,8 +64,3 @@ def test_a_specimens_errors_are_those_of_its_scenarios(name: str) -> None:
     assert found["trigger"] == outcome(specimen, specimen.trigger, 0).error > 1e-3
     for way in specimen.harmless:
         assert found.get(way, 0.0) < 1e-9
-
-
-def test_an_unknown_specimen_is_refused() -> None:
-    with pytest.raises(ValueError, match="the zoo has no specimen 'no-such'"):
-        error_ladder.specimen_errors("no-such")

@@ -46,12 +46,6 @@ def test_chunks_go_on_from_a_cache(params: Params, tolerance: float) -> None:
     assert np.abs(from_nothing - expected).max() > 0.1, "no control: the history doesn't matter"
 
 
-@pytest.mark.parametrize("sizes", [[4, 4], [5, 5], [9, 0], [10, -1], []])
-def test_chunks_that_do_not_cut_the_text_are_refused(sizes: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"chunks of \[.*\] don't cut a text of 9 tokens"):
-        in_chunks(init_params(REFERENCE), example_tokens(9), REFERENCE, sizes)
-
-
 def test_the_lab_reads_24_vectors_and_returns_24_hidden_states() -> None:
     """Source B: recompute every prefix, token by token, chunks of 5, 3, 7 and 9; three seeds."""
     for seed in range(3):
@@ -68,11 +62,16 @@ def test_the_lab_reads_24_vectors_and_returns_24_hidden_states() -> None:
 
 
 def test_a_longer_text_begins_with_the_shorter_one() -> None:
-    np.testing.assert_array_equal(example_tokens(30)[:, :6], [[12, 7, 31, 4, 9, 18]])
-    np.testing.assert_array_equal(example_tokens(30)[:, :11], example_tokens(11))
-    np.testing.assert_array_equal(
-        example_vectors(24, config=LAB)[:, :11], example_vectors(11, config=LAB)
-    )
+    """And a larger batch adds rows of other texts below."""
+    longest, vectors = example_tokens(512, batch_size=3), example_vectors(24, 3, LAB)
+    assert longest[0, :6].tolist() == [12, 7, 31, 4, 9, 18], "the worked example"
+    assert longest.shape == (3, 512)
+    assert longest.dtype == np.int64
+    assert (longest.min(), longest.max()) == (0, 96)
+    for n_total in (1, 6, 7, 24):
+        np.testing.assert_array_equal(example_tokens(n_total, 2), longest[:2, :n_total])
+        np.testing.assert_array_equal(example_vectors(n_total, 2, LAB), vectors[:2, :n_total])
+    assert len({tuple(row) for row in longest[:, 6:].tolist()}) == 3
 
 
 def test_a_small_vocabulary_and_few_positions_still_have_a_text() -> None:
@@ -80,17 +79,6 @@ def test_a_small_vocabulary_and_few_positions_still_have_a_text() -> None:
     np.testing.assert_array_equal(example_tokens(4, config=config), [[2, 2, 1, 4]])
     assert example_text(config, 4).dtype == np.int64
     assert example_text(LAB, 4).dtype == np.float64
-
-
-def test_what_is_no_text_of_the_decoder_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_total must be 1..512, got 513"):
-        example_tokens(513)
-    with pytest.raises(ValueError, match="n_total must be 1..64, got 0"):
-        example_vectors(0, config=LAB)
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        example_vectors(4, 0)
-    with pytest.raises(ValueError, match="reads vectors, not token IDs"):
-        example_tokens(4, config=LAB)
 
 
 @pytest.mark.parametrize(

@@ -314,10 +314,3 @@ def test_a_proof_is_strict_json(reference_proof: Proof) -> None:
     assert data["config"]["n_heads"] == 4
     whole = json.loads(json.dumps(reference_proof.to_dict(), allow_nan=False))
     assert [claim["passed"] for claim in whole["claims"]] == [True] * len(reference_proof.claims)
-
-
-def test_what_cannot_be_proved_is_refused() -> None:
-    with pytest.raises(ValueError, match="int8 rounds keys and values on purpose"):
-        prove(storage="int8")
-    with pytest.raises(ValueError, match="a proof takes 24 positions, the decoder has 20"):
-        prove(replace(REFERENCE, max_positions=20))

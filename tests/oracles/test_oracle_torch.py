@@ -21,6 +21,7 @@ from kvproof import (
     Params,
     decode,
     forward,
+    in_chunks,
     init_params,
     new_cache,
     params_to_arrays,
@@ -83,12 +84,8 @@ def test_every_variant_is_pytorchs_plain_and_cached(
     params, tokens = drawn(config, dtype), text(config, 2, dtype)
     expected, keys_values = TorchDecoder(params_to_arrays(params), config)(tokens)
     assert max_error(forward(params, tokens, config), expected) <= tolerance
-
-    kv_cache, logits = new_cache(config, 2, dtype), []
-    for chunk in np.split(tokens, np.cumsum(CHUNKS)[:-1], axis=1):
-        new_logits, kv_cache = decode(params, chunk, kv_cache, config)
-        logits.append(new_logits)
-    assert max_error(np.concatenate(logits, axis=1), expected) <= tolerance
+    logits, kv_cache = in_chunks(params, tokens, config, CHUNKS)
+    assert max_error(logits, expected) <= tolerance
     for (k, v), (expected_k, expected_v) in zip(kv_cache.keys_values(), keys_values, strict=True):
         assert max_error(k, expected_k) <= tolerance
         assert max_error(v, expected_v) <= tolerance
@@ -146,17 +143,9 @@ def test_a_padded_row_is_the_row_alone(
     config = VARIANTS[" ".join(filter(None, (positions, heads, "layernorm", "gelu", window)))]
     params, tokens = drawn(config, dtype), text(config, 3, dtype)
     expected = alone(TorchDecoder(params_to_arrays(params), config), tokens, LENGTHS)
-    logits = [forward(params, tokens, config, lengths=LENGTHS)]
-
-    kv_cache, end, pieces = new_cache(config, 3, dtype), 0, []
-    for size in (3, 3, 5, 1, 2):
-        start, end = end, end + size
-        real = np.clip(end - (N_TOTAL - np.array(LENGTHS)), 0, size)
-        lengths = None if (real == size).all() else real
-        piece, kv_cache = decode(params, tokens[:, start:end], kv_cache, config, lengths=lengths)
-        pieces.append(piece)
-    logits.append(np.concatenate(pieces, axis=1))
-    for batch in logits:
+    whole = forward(params, tokens, config, lengths=LENGTHS)
+    in_calls, _ = in_chunks(params, tokens, config, (3, 3, 5, 1, 2), lengths=LENGTHS)
+    for batch in (whole, in_calls):
         assert np.isfinite(batch).all(), "padding must not become NaN"
         for row, length, wanted in zip(batch, LENGTHS, expected, strict=True):
             assert max_error(row[N_TOTAL - length :], wanted) <= tolerance

@@ -19,11 +19,10 @@ from kvproof import (
     REFERENCE,
     DecoderConfig,
     Params,
-    decode,
     example_tokens,
     forward,
+    in_chunks,
     init_params,
-    new_cache,
     params_to_arrays,
 )
 
@@ -53,19 +52,10 @@ class Pair:
     tolerance: float
 
     def decoded(
-        self, sizes: list[int], real: NDArray[np.integer] | None = None
+        self, sizes: list[int], lengths: tuple[int, ...] | None = None
     ) -> tuple[NDArray[np.floating], Any]:
-        """Our logits of the text in calls of these sizes, and our cache at the end.
-
-        ``real`` is 1 for a token and 0 for padding.
-        """
-        kv_cache, logits = new_cache(self.config, 2, self.params.dtype), []
-        real = np.ones_like(TOKENS) if real is None else real
-        for text in np.split(np.stack([TOKENS, real]), np.cumsum(sizes)[:-1], axis=2):
-            lengths = text[1].sum(axis=1)
-            piece, kv_cache = decode(self.params, text[0], kv_cache, self.config, lengths=lengths)
-            logits.append(piece)
-        return np.concatenate(logits, axis=1), kv_cache
+        """Our logits of the text in calls of these sizes, and our cache at the end."""
+        return in_chunks(self.params, TOKENS, self.config, sizes, lengths=lengths)
 
 
 TOKENS = example_tokens(N_TOTAL, batch_size=2)
@@ -169,7 +159,7 @@ def test_left_padding(make_cache: str, ours_and_theirs: Pair) -> None:
     theirs = hf.cached(model, TOKENS, PADDED_SIZES, kv_cache, REAL, **told)
     ours = forward(params, TOKENS, config, lengths=LENGTHS)
     alone = forward(params, TOKENS[1:, -LENGTHS[1] :], config)
-    decoded, _ = ours_and_theirs.decoded(PADDED_SIZES, REAL.numpy())
+    decoded, _ = ours_and_theirs.decoded(PADDED_SIZES, LENGTHS)
     tolerance = ours_and_theirs.tolerance
     assert max_error(of_real_tokens(theirs), of_real_tokens(ours)) <= tolerance
     assert max_error(of_real_tokens(theirs), of_real_tokens(decoded)) <= tolerance
