@@ -1,8 +1,9 @@
 """What a report says, by the IDs of its messages."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from kvproof.checking import Report
+from kvproof.checking import Finding, Report
 from kvproof.checking.messages import Message
 
 
@@ -19,3 +20,11 @@ def all_said(report: Report) -> Iterator[Message]:
     for finding in report.findings:
         yield from finding.evidence
         yield from (other.why for other in finding.alternatives if other.why is not None)
+
+
+def run_snippet(finding: Finding, decoder: Any, **names: Any) -> list[tuple[Any, ...]]:
+    """What the lines to paste print, line by line."""
+    printed: list[tuple[Any, ...]] = []
+    shown = {"decoder": decoder, "print": lambda *words: printed.append(words)}
+    exec(finding.snippet, shown | names)
+    return printed

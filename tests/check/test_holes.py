@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import Plain
-from tests.check.said import ids
+from tests.check.said import ids, run_snippet
 
 from kvproof import Report, check
 from kvproof.checking.messages import Message
@@ -172,14 +172,11 @@ def test_it_is_found_and_named(decoder: type[RightDecoder], kinds: tuple[str, ..
     report = check(decoder(), budget_s=300)
     [finding, *_] = report.findings
     assert not kinds or finding.kind in kinds, finding
-    printed: list[tuple[Any, ...]] = []
-    names = {"decoder": decoder(), "print": lambda *words: printed.append(words)}
     if kinds == ("UNKNOWN",):
         with pytest.raises((ValueError, AttributeError)):
-            exec(finding.snippet, names)
+            run_snippet(finding, decoder())
     else:
-        exec(finding.snippet, names)
-        assert max(words[-1] for words in printed) > finding.tolerance
+        assert max(words[-1] for words in run_snippet(finding, decoder())) > finding.tolerance
 
 
 @pytest.mark.parametrize("name", ["rope-concat", "rope-paged", "window-rolling", "sinks-static"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import Plain
+from tests.check.said import run_snippet
 
 from kvproof.checking import Report, check
 from kvproof.checking.names import CaseId, Stage
@@ -57,13 +58,8 @@ def kinds(report: Report) -> list[str]:
     return [finding.kind for finding in report.findings]
 
 
-def run_snippet(report: Report, decoder: Any) -> float:
-    printed: list[Any] = []
-    exec(
-        report.findings[0].snippet,
-        {"decoder": decoder, "print": lambda *words: printed.append(words)},
-    )
-    return max(float(words[-1]) for words in printed)
+def snippet_error(report: Report, decoder: Any) -> float:
+    return max(float(words[-1]) for words in run_snippet(report.findings[0], decoder))
 
 
 def test_the_right_one_is_right() -> None:
@@ -140,7 +136,7 @@ def test_a_fork_and_a_reorder() -> None:
 def test_a_fork_and_a_crop_of_the_fork() -> None:
     report = check(ForkWritesBelow())
     assert kinds(report) == ["ALIAS"]
-    assert run_snippet(report, ForkWritesBelow()) > 0.01
+    assert snippet_error(report, ForkWritesBelow()) > 0.01
 
 
 # --- Two requests -------------------------------------------------------------------------------
@@ -230,7 +226,7 @@ def test_what_a_request_leaves_behind_is_found(decoder: type) -> None:
     assert report.findings, str(report)
     assert report.findings[0].case is not None
     assert {op.action for op in report.findings[0].case.ops} >= {"restart"}
-    assert run_snippet(report, decoder()) > 0.01
+    assert snippet_error(report, decoder()) > 0.01
 
 
 # --- A chunk's size ------------------------------------------------------------------------------
@@ -273,7 +269,7 @@ def test_a_full_that_writes_into_a_live_cache_is_said_to() -> None:
     report = check(Clobbers())
     assert kinds(report) == ["ALIAS"]
     assert report.findings[0].evidence[0].id == "full.writes"
-    assert run_snippet(report, Clobbers()) > 0.01
+    assert snippet_error(report, Clobbers()) > 0.01
 
 
 # --- Padding -------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.decoders import CONFIG, Plain
-from tests.check.said import evidence, ids
+from tests.check.decoders import CONFIG, CropsAtMost, CropsBeyond, NeverEmpties, Plain
+from tests.check.said import evidence, ids, run_snippet
 
 from kvproof import check, new_cache
 from kvproof.checking import battery
@@ -120,24 +120,53 @@ def raises(error: BaseException) -> Any:
     return call
 
 
-@pytest.mark.parametrize(
-    ("member", "value", "says"),
-    [
-        ("step", raises(Unprintable()), "step raised Unprintable: no message"),
-        ("step", lambda *_: Shapeless(), "step returned Shapeless instead of (logits, cache)"),
-        ("full", lambda *_: Shapeless(), "full returned Shapeless instead of logits"),
-        ("full", lambda *_: [[1], [1, 2]], "full returned list instead of logits"),
-        ("length", lambda *_: Shapeless(), "length() must return an integer, got a Shapeless"),
-        ("window", Shapeless(), "window must be a positive integer, got a Shapeless"),
-        ("vocab_size", 2**70, "full raised ValueError: token ID"),
-        ("quantized", np.ones(2), "quantized must be True or False, got array([1., 1.])"),
-        ("noise", Shapeless(), "noise must be a positive number, got a Shapeless"),
-    ],
-)
-def test_odd_values_get_a_sentence(member: str, value: Any, says: str) -> None:
+NAN, ENDLESS = float("nan"), float("inf")
+ODD_MEMBERS = [
+    ("full", None, "it has no method full()"),
+    ("vocab_size", None, "it has no vocab_size"),
+    ("max_length", None, "it has no max_length"),
+    *(
+        ("max_length", value, f"max_length must be a positive integer, got {value!r}")
+        for value in (0, -3, 2.5, True, "long", NAN)
+    ),
+    ("window", ENDLESS, "window must be a positive integer, got inf"),
+    ("window", Shapeless(), "window must be a positive integer, got a Shapeless"),
+    ("vocab_size", 2**70, "full raised ValueError: token ID"),
+    ("quantized", np.ones(2), "quantized must be True or False, got array([1., 1.])"),
+    *(
+        ("noise", value, f"noise must be a positive number, got {value!r}")
+        for value in ("little", NAN, -1.0)
+    ),
+    ("noise", Shapeless(), "noise must be a positive number, got a Shapeless"),
+    ("length", lambda _: None, "length() must return an integer, got None"),
+    ("length", lambda _: 2.5, "length() must return an integer, got 2.5"),
+    ("length", lambda _: np.arange(2), "length() must return an integer, got array"),
+    ("length", lambda _: Shapeless(), "length() must return an integer, got a Shapeless"),
+    ("crop", 5, "crop raised TypeError: 'int' object is not callable"),
+    ("step", raises(SystemExit("bye")), "step raised SystemExit: bye"),
+    ("reset", raises(SystemExit("bye")), "reset raised SystemExit: bye"),
+    ("step", raises(Unprintable()), "step raised Unprintable: no message"),
+    ("step", lambda *_: Shapeless(), "step returned Shapeless instead of (logits, cache)"),
+    ("full", lambda *_: Shapeless(), "full returned Shapeless instead of logits"),
+    ("full", lambda *_: [[1], [1, 2]], "full returned list instead of logits"),
+]
+
+
+@pytest.mark.parametrize(("member", "value", "says"), ODD_MEMBERS)
+def test_an_odd_member_gets_a_sentence(member: str, value: Any, says: str) -> None:
     decoder = Plain()
     setattr(decoder, member, value)
-    assert says in str(check(decoder).findings[0].evidence[0])
+    report = check(decoder)
+    assert not report.ok
+    assert str(report.findings[0].evidence[0]).startswith(says)
+
+
+@pytest.mark.parametrize("member", ["full", "window", "crop", "noise", "keys_values", "keeps_old"])
+def test_a_property_that_raises_is_named(member: str) -> None:
+    odd = type("Odd", (Plain,), {member: property(raises(RuntimeError("not today")))})
+    [finding] = check(odd()).findings
+    said = Message("trouble.raised", member=member, error="RuntimeError", said="not today")
+    assert finding.evidence == (said,)
 
 
 def test_a_conversion_that_fails_is_named() -> None:
@@ -155,20 +184,32 @@ def test_a_conversion_that_fails_is_named() -> None:
     assert sentence.args["why"] == "on another device"
 
 
+def arrays(*shapes: tuple[int, ...]) -> Any:
+    return [tuple(np.ones(shape) for shape in shapes)] * 2
+
+
 @pytest.mark.parametrize(
-    "shapes",
-    [((1, 2, 3, 4), (1, 2, 2, 4)), ((1, 0, 3, 4), (1, 0, 3, 4)), ((1, 2, 3, 4), (1, 1, 3, 4))],
+    "given",
+    [
+        None,
+        3,
+        [(1, 2)],
+        arrays((1, 1, 1), (1, 1, 1)),
+        arrays((1, 2, 3, 4), (1, 2, 2, 4)),
+        arrays((1, 0, 3, 4), (1, 0, 3, 4)),
+        arrays((1, 2, 3, 4), (1, 1, 3, 4)),
+    ],
 )
-def test_keys_and_values_that_do_not_fit_are_a_note(shapes: Any) -> None:
+def test_keys_and_values_of_no_use_are_a_note_and_hide_nothing(given: Any) -> None:
     class Odd(Plain):
+        off = 0.0
+
         def keys_values(self, cache: Any) -> Any:
-            return [tuple(np.ones(shape) for shape in shapes)] * 2
+            return given
 
         def step(self, tokens: Any, cache: Any) -> Any:
             logits, cache = super().step(tokens, cache)
             return logits + self.off, cache
-
-        off = 0.0
 
     report = check(Odd())
     assert report.ok
@@ -217,6 +258,24 @@ def test_a_full_that_gives_nan_later_is_blamed_itself() -> None:
     assert "trouble.nan" in evidence(check(Later()))
 
 
+def test_a_wrong_count_has_a_snippet() -> None:
+    class Miscounts(Plain):
+        def length(self, cache: Any) -> int:
+            return int(cache.length) + 1
+
+    [finding] = check(Miscounts()).findings
+    assert run_snippet(finding, Miscounts()) == [(2,)]
+
+
+def test_a_decoder_of_very_short_texts_is_told_that_it_shows_nothing() -> None:
+    decoder = Plain()
+    decoder.max_length = 2
+    report = check(decoder)
+    assert report.ok
+    assert Message("note.short", n=2) in report.notes
+    assert "note.short" not in ids(check(Plain()).notes)
+
+
 # --- Crop ---------------------------------------------------------------------------------------
 
 
@@ -246,6 +305,19 @@ def test_cropping_beyond_the_end_of_a_short_cache(n: int) -> None:
     evidence = check(Lies()).findings[0].evidence
     assert evidence[0] == said
     assert (evidence[1].args["counted"], evidence[1].args["kept"]) == (n + 2, n)
+
+
+def test_a_crop_that_goes_beyond_the_end_has_a_snippet() -> None:
+    [finding] = check(CropsBeyond()).findings
+    assert finding.kind == "ROLLBACK"
+    assert run_snippet(finding, CropsBeyond()) == [(6,)]  # 4 were fed
+
+
+def test_a_crop_to_at_most_or_one_that_never_empties_is_no_mistake() -> None:
+    assert check(CropsAtMost()).ok
+    report = check(NeverEmpties())
+    assert report.ok
+    assert any("length must be positive" in str(line) for line in report.not_checked)
 
 
 def test_a_crop_that_leaves_the_program_is_a_refusal() -> None:
@@ -279,8 +351,8 @@ def test_a_budget_without_end_is_one(budget: float) -> None:
     assert check(Plain(), budget_s=budget).ok
 
 
-@pytest.mark.parametrize("budget", ["30", None, [1]])
-def test_a_budget_that_is_no_number_is_refused(budget: Any) -> None:
+@pytest.mark.parametrize("budget", [0, -1.0, NAN, "30", None, [1]])
+def test_a_budget_that_is_none_is_refused(budget: Any) -> None:
     with pytest.raises(ValueError, match="budget_s must be more than 0 seconds, got"):
         check(Plain(), budget_s=budget)
 
@@ -354,9 +426,8 @@ def test_a_second_request_with_more_rows_than_the_first() -> None:
     assert finding.kind == "SLOT-STALE"
     assert finding.case is not None
     assert finding.case.rows is not None
-    printed: list[tuple[Any, ...]] = []
-    exec(finding.snippet, {"decoder": Reset(), "print": lambda *words: printed.append(words)})
-    assert max(words[1] for words in printed) == pytest.approx(finding.max_abs_error)
+    errors = [words[1] for words in run_snippet(finding, Reset())]
+    assert max(errors) == pytest.approx(finding.max_abs_error)
 
 
 def test_torch_modules_say_their_precision() -> None:
@@ -420,6 +491,4 @@ def test_snippets_run_on_tensors_of_any_kind() -> None:
             return torch.tensor(super().full(tokens), dtype=torch.bfloat16, requires_grad=True)
 
     [finding] = check(Tensors()).findings
-    printed: list[Any] = []
-    exec(finding.snippet, {"decoder": Tensors(), "print": lambda *words: printed.append(words)})
-    assert printed[-1][1] == pytest.approx(finding.max_abs_error)
+    assert run_snippet(finding, Tensors())[-1][1] == pytest.approx(finding.max_abs_error)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.check.decoders import CONFIG, Plain
+from tests.check.said import run_snippet
 
 from kvproof import decode, new_cache
 from kvproof.checking import check
@@ -43,12 +44,8 @@ def test_one_cache_for_all_requests_is_found() -> None:
 
 def test_its_snippet_shows_it() -> None:
     [finding] = check(OneCache()).findings
-    printed: list[tuple[Any, ...]] = []
-    names = {"decoder": OneCache(), "print": lambda *words: printed.append(words)}
-    exec(finding.snippet, names)
-    assert printed[-1][1] == pytest.approx(finding.max_abs_error)
-    exec(finding.snippet, names | {"decoder": Plain()})
-    assert printed[-1][1] < finding.tolerance
+    assert run_snippet(finding, OneCache())[-1][1] == pytest.approx(finding.max_abs_error)
+    assert run_snippet(finding, Plain())[-1][1] < finding.tolerance
 
 
 def test_after_a_restart_a_switch_goes_back_to_the_first() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.said import all_said
+from tests.check.said import all_said, run_snippet
 
 from kvproof.checking import Report, checker
 from kvproof.checking.cases import Case, is_legal, run
@@ -120,9 +120,7 @@ def test_the_same_seed_gives_the_same_report(zoo: Zoo) -> None:
 @pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)
 def test_the_snippet_of_each_finding_shows_what_is_wrong(zoo: Zoo, one: Specimen) -> None:
     finding = zoo.reports[one.name, 0].findings[0]
-    printed: list[tuple[Any, ...]] = []
-    names = {"decoder": one.make(0), "gold": one.right(0).full}
-    exec(finding.snippet, names | {"print": lambda *words: printed.append(words)})
+    printed = run_snippet(finding, one.make(0), gold=one.right(0).full)
     if finding.check == "MSK" and finding.evidence[0].id == "full.blind":
         n = len(printed)
         assert any(len(moved) < n - token for token, moved in printed)
