@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
@@ -61,6 +62,7 @@ class Module:
     entries: tuple[Entry, ...]
 
 
+@cache
 def public_modules() -> list[Module]:
     """All public names by the modules that define them, in the order of their definitions."""
     definitions = [(name, *find_definition(name)) for name in kvproof.__all__]

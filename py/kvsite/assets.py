@@ -20,10 +20,11 @@ from kvsite.offline import NAME, is_wanted
 from kvsite.paths import ROOT, RUNTIME
 from kvsite.specimens import specimen_sources
 from kvsite.stamps import STAMP, digest
-from kvsite.wasm import WASM
+from kvsite.wasm import LAB_FILES, LIBRARIES
 from kvsite.wheel import build_wheel
 
 SITE = ROOT / "site"
+LIBRARY_FILES = ("libraries.tar", "stdlib.zip", "snapshot.bin")
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
@@ -47,7 +48,8 @@ class Assets:
         scripts = Path(bokeh.__file__).parent / "server" / "static" / "js"
         files = [
             *(scripts / name for name in BOKEH_SCRIPTS),
-            *(path for path in sorted(WASM.iterdir()) if path.name != STAMP),
+            *(LIBRARIES / name for name in LIBRARY_FILES),
+            *(LAB_FILES / name for name in (*map(lab_file, LABS), "labs.tar", "kvproof.tar")),
             SITE / "favicon.svg",
         ]
         for path in files:
@@ -71,18 +73,21 @@ class Assets:
             "labs": {
                 "dataUrls": {name: self.urls[lab_file(name)] for name in LABS},
                 "workerUrl": self.urls["lab-worker.js"],
-                "python": {**self._python("lab.tar", []), "snapshot": snapshot},
+                "python": {
+                    **self._python(["libraries.tar", "labs.tar"], []),
+                    "snapshot": snapshot,
+                },
             },
             "cells": {
                 "workerUrl": self.urls["cells-worker.js"],
                 "specimensUrl": self.urls["specimens.json"],
                 "wheelUrl": f"downloads/{build_wheel().name}",
-                "python": self._python("kvproof.tar", ["numpy"]),
+                "python": self._python(["kvproof.tar"], ["numpy"]),
             },
             "offline": {"build": self._build, "workerUrl": NAME} if is_wanted() else None,
         }
 
-    def _python(self, archive: str, packages: list[str]) -> dict[str, Any]:
+    def _python(self, archives: list[str], packages: list[str]) -> dict[str, Any]:
         """A PythonConfig of site/js/python.js, without a snapshot."""
         runtime = self._folder / self._runtime
         wheels = [path.name for path in runtime.glob("*.whl")]
@@ -90,7 +95,7 @@ class Assets:
             "runtimeUrl": self._runtime,
             "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
             "library": self._checked(self._runtime + "python_stdlib.zip"),
-            "archives": [self._checked(self.urls[archive])],
+            "archives": [self._checked(self.urls[name]) for name in archives],
             "packages": packages,
         }
 

@@ -10,7 +10,7 @@ from kvsite.environment import node_tool
 from kvsite.paths import NODE_MODULES
 from kvsite.stages import Failure
 
-MODULES = ("main.js", "header.js", "lab-worker.js", "cells-worker.js")
+MODULES = ("main.js", "header.js", "lab-worker.js", "cells-worker.js", "watch.js")
 CLASSIC = ("boot.js",)
 
 

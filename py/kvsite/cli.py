@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from kvsite.environment import Group, set_up_node, set_up_python, set_up_torch
 from kvsite.paths import BUILD, DIST, NODE_MODULES, PY, ROOT, VENV, cache_folder, venv_python
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = _parse(argv)
     verb = VERBS[args.verb]
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.chdir(ROOT)
     try:
         if verb.group:
@@ -57,10 +57,6 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nInterrupted. The same command goes on from here.", file=sys.stderr)
         return INTERRUPTED
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _continue_in_venv(argv: Sequence[str]) -> int:
@@ -104,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     add = options["serve"].add_argument
     add("--port", type=_port, default=8000, help="first port to try (default: 8000)")
     add("--prefix", type=_prefix, default="/", help="URL path of the site, such as /sub/path/")
+    add("--watch", action="store_true", help="build again after each change of a source")
     add("--open", action="store_true", help="open the site in the browser")
     options["test"].add_argument(
         "--core", action="store_true", help="only the fast tests that need neither site nor Node"
@@ -150,18 +147,27 @@ def build(_: argparse.Namespace) -> int:
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Build, then serve `dist` until Ctrl-C."""
-    from kvsite.serve import open_server
+    """Build, then serve the site until Ctrl-C."""
+    from kvsite.serve import start_server
 
-    build(args)
-    with open_server(DIST, args.port, args.prefix) as server:
-        try:
+    if args.watch:
+        from kvsite.watch import WATCHED_SITE, keep_current
+    else:
+        build(args)
+    with start_server(WATCHED_SITE if args.watch else DIST, args.port, args.prefix) as server:
+
+        def announce() -> None:
             if args.port not in (0, server.server_port):
                 print(f"Port {args.port} is taken, using {server.server_port}.")
             print(f"Serving the site at {server.url} (Ctrl-C stops)", flush=True)
             if args.open:
                 webbrowser.open(server.url)
-            server.serve_forever()
+
+        try:
+            if args.watch:
+                keep_current(announce)
+            announce()
+            threading.Event().wait()
         except KeyboardInterrupt:
             print("\nStopped.")
     return 0
@@ -229,7 +235,9 @@ def lock(args: argparse.Namespace) -> int:
 
 def clean(args: argparse.Namespace) -> int:
     """Remove everything that other commands have made."""
-    for folder in (VENV, NODE_MODULES, BUILD, DIST, *([cache_folder()] if args.cache else [])):
+    left = ROOT.glob(f".{DIST.name}-*")  # by killed builds
+    cache = [cache_folder()] if args.cache else []
+    for folder in (VENV, NODE_MODULES, BUILD, DIST, *left, *cache):
         if folder.exists():
             n_bytes = folder_bytes(folder)
             shutil.rmtree(folder)

@@ -15,7 +15,7 @@ from typing import Literal
 from kvsite import debian
 from kvsite.paths import NODE_MODULES, REQUIREMENTS, ROOT, VENV, cache_folder, venv_python
 from kvsite.stages import Command, Failure, Stage, folder_bytes, megabytes, run, stage
-from kvsite.stamps import STAMP, digest, is_fresh, new_folder
+from kvsite.stamps import STAMP, digest, is_fresh, new_folder, sweep
 
 Group = Literal["site", "test"]
 
@@ -123,6 +123,7 @@ def pip(
     common = ["-qq", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--retries=3"]
     command: Command = [venv_python(), "-m", "pip", verb, *common, *arguments]
     cache_folder().mkdir(parents=True, exist_ok=True)
+    sweep(cache_folder(), ".pip-*")
     with tempfile.TemporaryDirectory(prefix=".pip-", dir=cache_folder()) as folder:
         env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), folder)
         run(current, command, watch=watch or Path(folder), env=env, advice=advice)

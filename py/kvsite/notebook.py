@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,7 @@ def _project_urls() -> dict[str, str]:
     return urls
 
 
+@cache
 def render_notebook(path: Path = NOTEBOOK) -> str:
     """The executed notebook as an HTML fragment for a page of the site.
 

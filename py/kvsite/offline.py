@@ -13,7 +13,8 @@ from kvsite.paths import ROOT
 
 NAME = "service-worker.js"
 SOURCES = ROOT / "site" / "js"
-PYTHON = ("assets/snapshot.", "assets/stdlib.", "assets/lab.", "assets/kvproof.", "runtime/")
+PYTHON_FILES = ("snapshot", "stdlib", "libraries", "labs", "kvproof")
+PYTHON = (*(f"assets/{name}." for name in PYTHON_FILES), "runtime/")
 
 
 def is_wanted() -> bool:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from kvsite.timing import (
     timing_figure,
     timing_rows,
 )
-from kvsite.wasm import WASM
+from kvsite.wasm import LAB_FILES
 from kvsite.wheel import brought, build_wheel
 from kvsite.words import Catalogue
 
@@ -93,7 +94,7 @@ class Pages:
 
     def write_index(self, path: str) -> None:
         """The article with its labs and cells."""
-        labs = default_states(WASM, words_of(self._language))
+        labs = default_states(LAB_FILES, words_of(self._language))
         context = {
             **article_context(self._language, load_results()),
             "labs": labs,
@@ -177,6 +178,7 @@ class Pages:
             },
             file=file,
             assets=self._assets.urls,
+            watched="KVPROOF_WATCH" in os.environ,
             content_security_policy=CONTENT_SECURITY_POLICY,
         )
         (self._folder / path).write_text(page, encoding="utf-8")
@@ -188,6 +190,7 @@ def _ways(path: str) -> dict[str, str]:
     return {"root": "../" if in_language else "", "pages": "" if in_language else "en/"}
 
 
+@cache
 def environment(language: Language) -> Environment:
     """The templates of a language: its words in ``say``, its numbers by filters."""
     templates = Environment(

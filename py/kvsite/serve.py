@@ -5,6 +5,7 @@ import html
 import io
 import os
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -57,8 +58,6 @@ HEADERS = {
 }
 # `lab.0123abcd.js`: the name changes with the content, so it may be kept for ever.
 HASHED_NAME = re.compile(r"(?:^|/)assets/(?:.*/)?[^/]+[.-](?:[0-9a-f]{8,}|[0-9A-Z]{8})\.\w+$")
-RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # int() refuses thousands of digits
-BLOCK = 1 << 16
 BREATH_S = 0.1
 
 
@@ -103,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "kvproof"
 
     def do_GET(self) -> None:
-        """Send the file, a part of it, 304, a redirect or 404."""
+        """Send the file, 304, a redirect or 404."""
         path = self.path.partition("?")[0]
         prefix = self.server.prefix
         if not path.startswith(prefix):
@@ -131,38 +130,16 @@ class Handler(BaseHTTPRequestHandler):
                 "Content-Type": MIME_TYPES.get(file.suffix, FALLBACK_TYPE),
                 "Cache-Control": self._caching(file),
                 "ETag": etag,
-                "Accept-Ranges": "bytes",
             }
             if file.suffix == ".whl":  # pages of other hosts install them with micropip
                 headers["Access-Control-Allow-Origin"] = "*"
             if etag in self.headers.get("If-None-Match", ""):
                 return self._send(HTTPStatus.NOT_MODIFIED, headers)
-            part = self._requested_part(stat.st_size, etag)
-            if part is None:
-                return self._send(HTTPStatus.OK, headers, content, stat.st_size)
-            if not part:
-                headers["Content-Range"] = f"bytes */{stat.st_size}"
-                return self._send(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers)
-            headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{stat.st_size}"
-            content.seek(part.start)
-            return self._send(HTTPStatus.PARTIAL_CONTENT, headers, content, len(part))
+            return self._send(HTTPStatus.OK, headers, content, stat.st_size)
 
     def _caching(self, file: Path) -> str:
         inside = file.relative_to(self.server.folder).as_posix()
         return "public, max-age=31536000, immutable" if HASHED_NAME.search(inside) else "no-cache"
-
-    def _requested_part(self, size: int, etag: str) -> range | None:
-        """The bytes asked for: None for the whole file, an empty range if there are none such."""
-        asked = RANGE.fullmatch(self.headers.get("Range", ""))
-        unchanged = self.headers.get("If-Range", etag) == etag
-        if asked is None or not unchanged or asked[1] == asked[2] == "":
-            return None
-        if asked[1] == "":
-            return range(max(0, size - int(asked[2])), size)
-        last = int(asked[2]) if asked[2] else size - 1
-        if last < int(asked[1]) and asked[2]:
-            return None  # "5-2" isn't a range: HTTP says to ignore it
-        return range(int(asked[1]), min(last + 1, size))
 
     def _redirect(self, location: str) -> None:
         self._send(HTTPStatus.FOUND, {"Location": location})
@@ -195,9 +172,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if content is None or self.command == "HEAD":
             return
-        while n_bytes > 0 and (block := content.read(min(BLOCK, n_bytes))):
-            self.wfile.write(block)
-            n_bytes -= len(block)
+        shutil.copyfileobj(content, self.wfile)
 
     def end_headers(self) -> None:
         """Put the headers that protect the site on every answer, errors included."""

@@ -6,33 +6,33 @@ from pathlib import Path
 from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
 from kvsite.stages import folder_bytes, megabytes, stage
 from kvsite.stamps import STAMP, digest, is_fresh, new_folder
-from kvsite.wasm import WASM
+from kvsite.wasm import LAB_FILES
 from kvsite.wheel import SOURCES
 
-# Of a build; each changes pages or the service worker.
-SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY")
+# Of a build; each changes pages or the service worker. KVPROOF_WATCH: pages reload themselves.
+SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY", "KVPROOF_WATCH")
+SITE_SOURCES = (ROOT / "site", PY, ROOT / "notebooks", *SOURCES)
 
 
-def build_site() -> Path:
-    """Make ``dist`` complete and current.
+def build_site(target: Path = DIST) -> None:
+    """Make the site in ``target`` complete and current.
 
     Raises:
         Failure: the scripts can't be bundled, or the notebook is missing.
     """
     locks = [REQUIREMENTS / "site.txt", ROOT / "package-lock.json"]
     made_from = digest(
-        [ROOT / "site", PY, ROOT / "notebooks", *locks, *SOURCES, RUNTIME / STAMP, WASM / STAMP],
+        [*SITE_SOURCES, *locks, RUNTIME / STAMP, LAB_FILES / STAMP],
         *(os.environ.get(name, "") for name in SETTINGS),
     )
-    if is_fresh(DIST, made_from):
-        return DIST
+    if is_fresh(target, made_from):
+        return
     from kvsite.offline import write_service_worker
     from kvsite.pages import build_pages
 
     with stage("pages") as current:
-        with new_folder(DIST, made_from) as folder:
+        with new_folder(target, made_from) as folder:
             build_pages(folder, made_from)
             write_service_worker(folder, made_from)
             n_bytes = folder_bytes(folder)
         current.note(f"rendered, {megabytes(n_bytes)}")
-    return DIST

@@ -6,10 +6,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import TextIO
+from typing import IO, TextIO
 
 from kvsite.paths import ROOT
 
@@ -84,42 +84,60 @@ def folder_bytes(folder: Path) -> int:
 
 def run(
     current: Stage,
-    command: Sequence[str | Path],
-    *,
+    *commands: Sequence[str | Path],
     watch: Path | None = None,
     env: Mapping[str, str] | None = None,
     cwd: Path = ROOT,
     advice: str = "",
 ) -> None:
-    """Run `command` quietly and show how `watch`, the folder it fills, grows; else only the time.
+    """Run commands side by side, quietly, and show how `watch`, the folder they fill, grows.
+
+    Without `watch` only the time is shown.
 
     Raises:
-        Failure: the command ended with another code than 0; holds the end of its output, and
-            `advice` on what to do.
+        Failure: a command ended with another code than 0; holds the end of its output, and
+            `advice` on what to do. The others are stopped.
     """
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            [str(part) for part in command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **(env or {})},
-            cwd=cwd,
-        )
-        try:
-            while process.poll() is None:
-                current.show(f"{megabytes(folder_bytes(watch))} so far" if watch else "running")
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(POLL_INTERVAL_S)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        if process.returncode:
-            output.seek(0)
-            problem = f"`{_short(command)}` ended with code {process.returncode}:"
-            reason = _reason(output.read().decode(errors="replace"))
-            raise Failure("\n".join(filter(None, [problem, reason, advice])))
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands]
+        processes = [
+            stack.enter_context(_child(command, output, env, cwd))
+            for command, output in zip(commands, outputs, strict=True)
+        ]
+        while not any(process.returncode for process in processes):
+            running = [process for process in processes if process.poll() is None]
+            if not running:
+                return
+            current.show(f"{megabytes(folder_bytes(watch))} so far" if watch else "running")
+            with suppress(subprocess.TimeoutExpired):
+                running[0].wait(POLL_INTERVAL_S)
+        for command, process, output in zip(commands, processes, outputs, strict=True):
+            if process.returncode:
+                output.seek(0)
+                problem = f"`{_short(command)}` ended with code {process.returncode}:"
+                reason = _reason(output.read().decode(errors="replace"))
+                raise Failure("\n".join(filter(None, [problem, reason, advice])))
+
+
+@contextmanager
+def _child(
+    command: Sequence[str | Path], output: IO[bytes], env: Mapping[str, str] | None, cwd: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child process that doesn't outlive the `with` block."""
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **(env or {})},
+        cwd=cwd,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def _reason(output: str) -> str:

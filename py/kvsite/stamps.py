@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from kvsite.paths import ROOT
 
 STAMP = ".kvproof-stamp"
+LEFT_BEHIND_S = 3600
 
 
 def digest(paths: Iterable[Path], *extra: str) -> str:
@@ -64,6 +66,7 @@ def new_folder(target: Path, made_from: str) -> Iterator[Path]:
     After an exception `target` is as it was and the temporary folder is gone.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    sweep(target.parent, f".{target.name}-*")
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         work.chmod(0o755)  # mkdtemp gives 0o700, which a web server run by another user can't read
@@ -72,6 +75,13 @@ def new_folder(target: Path, made_from: str) -> Iterator[Path]:
         _swap(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def sweep(folder: Path, pattern: str) -> None:
+    """Remove what killed commands left in ``folder``: what has stayed unchanged for an hour."""
+    for path in folder.glob(pattern):
+        if time.time() - path.stat().st_mtime > LEFT_BEHIND_S:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _swap(work: Path, target: Path) -> None:

@@ -1,9 +1,12 @@
 // Builds what the browser's Python needs, with that very Python under Node (see wasm.py).
 //
-//   node wasm.mjs RUNTIME SOURCES PROJECT INSIDE OUT
+//   node wasm.mjs libraries RUNTIME LIBRARIES STORED PROJECT INSIDE OUT SOURCES
+//   node wasm.mjs labs RUNTIME LIBRARIES STORED PROJECT INSIDE OUT LAB...
+//   node wasm.mjs packages RUNTIME LIBRARIES STORED PROJECT INSIDE OUT
 //
-// RUNTIME: Pyodide and its wheels; SOURCES: third-party packages as .py; PROJECT: our packages;
-// INSIDE: wasm_inside.py; OUT: the folder to fill.
+// RUNTIME: Pyodide and its wheels; LIBRARIES: what the task "libraries" has made; STORED: what
+// kvlab.stored reads; PROJECT: our packages; INSIDE: wasm_inside.py; OUT: the folder to fill;
+// SOURCES: third-party packages as .py.
 
 import fs from "node:fs";
 import path from "node:path";
@@ -11,7 +14,9 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { unpackTar } from "../../site/js/tar.js";
 
-const [runtime, sources, project, inside, out] = process.argv.slice(2).map((p) => path.resolve(p));
+const [task, ...others] = process.argv.slice(2);
+const [runtime, libraries, stored, project, inside, out] = others.map((p) => path.resolve(p));
+const more = others.slice(6);
 const { loadPyodide } = await import(pathToFileURL(path.join(runtime, "pyodide.mjs")).href);
 
 // panel.io.pyodide looks for the browser's request class when it is imported; Node has none.
@@ -35,40 +40,53 @@ function tools(python) {
   return python.pyimport("wasm_inside");
 }
 
-/** @param {string} line */
-const say = (line) => process.stdout.write(`${line}\n`);
+/**
+ * Puts our modules on Python's path, what kvlab.stored reads, and more.
+ *
+ * @param {any} python
+ * @param {Record<string, string>} [folders]
+ */
+function mount(python, folders = {}) {
+  const all = { "/stored": stored, "/project": project, ...folders };
+  for (const [place, folder] of Object.entries(all)) {
+    python.FS.mkdirTree(place);
+    python.mountNodeFS(place, folder);
+    python.runPython(`import sys; sys.path.append("${place}"); sys.dont_write_bytecode = True`);
+  }
+}
 
-async function compilePackages() {
+async function compileLibraries() {
   const python = await start();
   const atStart = python.runPython("import sys; list(sys.modules)");
   await python.loadPackage("numpy", { messageCallback: () => {} });
   const numpy = python.runPython(
     "import numpy, pathlib; str(pathlib.Path(numpy.__file__).parents[1])",
   );
-  for (const [place, folder] of [
-    ["/sources", sources],
-    ["/project", project],
-  ]) {
-    python.FS.mkdirTree(place);
-    python.mountNodeFS(place, folder);
-    python.runPython(`import sys; sys.path.append("${place}"); sys.dont_write_bytecode = True`);
-  }
+  mount(python, { "/sources": more[0] });
   const tool = tools(python);
   tool.import_labs();
-  const stdlib = tool.write_stdlib(atStart, "/out/stdlib.zip");
-  const count = tool.write_lab_archive(["/sources", "/project", numpy], "/out/lab.tar");
-  tool.write_project_archive("/project", ["kvproof", "kvlab"], "/out/kvproof.tar");
-  say(`compiled ${count} modules, kept ${stdlib} of the standard library`);
+  tool.write_stdlib(atStart, "/out/stdlib.zip");
+  tool.write_libraries(["/sources", numpy], "/out/libraries.tar");
 }
 
 async function fillTables() {
   // Just as in the browser: a module that was left out by mistake fails here, not there.
   const python = await start({
-    stdLibURL: path.join(out, "stdlib.zip"),
-    _loadSnapshot: fs.readFileSync(path.join(out, "snapshot.bin")),
+    stdLibURL: path.join(libraries, "stdlib.zip"),
+    _loadSnapshot: fs.readFileSync(path.join(libraries, "snapshot.bin")),
   });
-  unpackTar(python, new Uint8Array(fs.readFileSync(path.join(out, "lab.tar"))));
-  say(`states: ${tools(python).write_lab_data("/out")}`);
+  unpackTar(python, new Uint8Array(fs.readFileSync(path.join(libraries, "libraries.tar"))));
+  mount(python);
+  const tool = tools(python);
+  for (const lab of more) {
+    tool.write_lab(lab, "/project", "/out");
+  }
+}
+
+async function writePackages() {
+  const python = await start();
+  mount(python);
+  tools(python).write_packages("/project", "/stored", "/out");
 }
 
 async function takeSnapshot() {
@@ -78,7 +96,6 @@ async function takeSnapshot() {
   zeroFreeMemory(python._module);
   const snapshot = python.makeMemorySnapshot();
   fs.writeFileSync(path.join(out, "snapshot.bin"), snapshot);
-  say(`snapshot of ${(snapshot.length / 1e6).toFixed(1)} MB`);
 }
 
 /**
@@ -106,10 +123,13 @@ function zeroFreeMemory(module) {
   }
 }
 
+const tasks = {
+  libraries: () => compileLibraries().then(takeSnapshot),
+  labs: fillTables,
+  packages: writePackages,
+};
 try {
-  await compilePackages();
-  await takeSnapshot();
-  await fillTables();
+  await tasks[/** @type {keyof tasks} */ (task)]();
   process.exit(0); // Pyodide keeps handles open
 } catch (error) {
   // Only the message: Node would print the minified line of Pyodide as well, a megabyte long.

@@ -6,7 +6,9 @@ prebuilt state table equal the live ones to the last bit.
 
 import importlib.util
 import io
+import itertools
 import json
+import re
 import sys
 import tarfile
 import zipfile
@@ -16,6 +18,7 @@ from typing import Any
 
 Entries = dict[str, bytes]
 """Name in an archive -> content."""
+OURS = ("kvproof", "kvlab")
 FIXED_DATE = (2026, 1, 1, 0, 0, 0)  # equal inputs give equal archives
 STDLIB = f"/lib/python{sys.version_info.major}{sys.version_info.minor}.zip"
 
@@ -33,14 +36,11 @@ def import_labs() -> None:
         session.answer(json.dumps(session.lab.initial))
 
 
-def write_lab_archive(folders: list[str], target: str) -> int:
+def write_libraries(folders: list[str], target: str) -> None:
     """Byte code of each imported module below ``folders``, compiled parts, and data files.
 
     ``optimize=2`` leaves out docstrings, about an eighth of the compressed download, and ``assert``
     statements; sources are left out as well.
-
-    Returns:
-        The number of modules that were compiled to byte code.
     """
     entries: Entries = {}
     imported = _imported_files()
@@ -52,7 +52,6 @@ def write_lab_archive(folders: list[str], target: str) -> int:
             else:
                 entries[f"{name}"] = path.read_bytes()
     write_tar(target, entries | _data_files(Path(folders[0])))
-    return sum(name.endswith(".pyc") for name in entries)
 
 
 def _imported_files() -> list[Path]:
@@ -61,41 +60,18 @@ def _imported_files() -> list[Path]:
 
 
 def _data_files(folder: Path) -> Entries:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".py")
+    paths = sorted(
+        path for path in folder.rglob("[!.]*") if path.is_file() and path.suffix != ".py"
+    )
     return {f"{path.relative_to(folder)}": path.read_bytes() for path in paths}
 
 
-def write_project_archive(project: str, packages: list[str], target: str) -> None:
-    """Source and byte code of our own packages: readers see our lines in their tracebacks.
-
-    A package with a version gets the metadata by which ``micropip`` knows that it is installed.
-    """
-    root = Path(project)
-    entries: Entries = {}
-    for package in packages:
-        if number := getattr(sys.modules[package], "__version__", None):
-            metadata = f"Metadata-Version: 2.4\nName: {package}\nVersion: {number}\n"
-            entries[f"{package}-{number}.dist-info/METADATA"] = metadata.encode()
-    files = [path for folder in packages for path in (root / folder).rglob("*")]
-    for path in sorted(path for path in files if path.suffix in (".py", ".toml")):
-        name = path.relative_to(root)
-        entries[f"{name}"] = path.read_bytes()
-        if path.suffix == ".py":
-            entries[importlib.util.cache_from_source(str(name))] = _byte_code(
-                path, name, optimize=0
-            )
-    write_tar(target, entries)
-
-
-def write_stdlib(at_start: list[str], target: str) -> int:
+def write_stdlib(at_start: list[str], target: str) -> None:
     """The part of the standard library that was imported since Python's start, as a zip.
 
     Args:
         at_start: the modules that Python imports by itself; the snapshot holds them.
         target: the file to write.
-
-    Returns:
-        The number of modules.
     """
     prefix = f"{STDLIB}/"
     names = {
@@ -108,34 +84,69 @@ def write_stdlib(at_start: list[str], target: str) -> int:
     with zipfile.ZipFile(STDLIB) as whole, zipfile.ZipFile(target, "w") as part:
         for name in sorted(names):
             part.writestr(zipfile.ZipInfo(name, FIXED_DATE), whole.read(name))
-    return len(names)
 
 
-def write_lab_data(folder: str) -> str:
-    """Each lab's document, its table of states, and its marks as text, as JSON.
+def write_lab(name: str, project: str, folder: str) -> None:
+    """A lab's document, its table of states, and its marks as text, as JSON; and its modules.
 
-    Returns:
-        The labs and their numbers of states.
+    Our modules are imported anew, so that the list has those that this lab needs and no others.
     """
+    for module in [m for m in sys.modules if m.split(".")[0] in OURS]:
+        del sys.modules[module]
     from kvlab.unused import leave_out
 
     leave_out()
-    from kvlab.labs import LABS, new_session
+    _number_models(name)
+    from kvlab.labs import new_session
     from kvlab.session import state_table
 
-    done = []
-    for name in LABS:
-        session = new_session(name)
-        data: dict[str, Any] = {
-            "description": session.description(),
-            "initial": session.lab.initial,
-            "marks": session.lab.marks,
-        }
-        data["table"] = table = state_table(session)
-        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-        Path(folder, f"{name}_lab.json").write_text(text)
-        done.append(f"{name} {len(table['states'])}")
-    return ", ".join(done)
+    session = new_session(name)
+    data: dict[str, Any] = {
+        "description": session.description(),
+        "initial": session.lab.initial,
+        "marks": session.lab.marks,
+    }
+    data["table"] = state_table(session)
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    Path(folder, f"{name}_lab.json").write_text(text)
+    imported = [path for path in _imported_files() if path.is_relative_to(project)]
+    modules = [str(path.relative_to(project)) for path in imported]
+    Path(folder, f"{name}.modules").write_text(json.dumps(modules))
+
+
+def _number_models(lab: str) -> None:
+    """Bokeh's IDs of a lab: unlike another lab's on the page, whatever was made before."""
+    from bokeh.model import model
+
+    numbers = itertools.count()
+    model.make_id = lambda: f"{lab}-{next(numbers)}"  # type: ignore[attr-defined]
+
+
+def write_packages(project: str, stored: str, folder: str) -> None:
+    """``labs.tar``: what the labs have imported of ours; ``kvproof.tar``: all of ours.
+
+    The second has the sources as well: readers see our lines in their tracebacks.  A package with a
+    version gets the metadata by which ``micropip`` knows that it is installed.
+    """
+    root = Path(project)
+    lists = [json.loads(path.read_text()) for path in Path(folder).glob("*.modules")]
+    labs: Entries = {}
+    for name in map(Path, sorted({module for modules in lists for module in modules})):
+        labs[f"{name.with_suffix('.pyc')}"] = _byte_code(root / name, name, optimize=2)
+    write_tar(f"{folder}/labs.tar", labs | _data_files(Path(stored)))
+
+    cells: Entries = {}
+    files = [path for package in OURS for path in sorted((root / package).rglob("*"))]
+    for path in (path for path in files if path.suffix in (".py", ".toml")):
+        name = path.relative_to(root)
+        cells[f"{name}"] = path.read_bytes()
+        if path.suffix == ".py":
+            cells[importlib.util.cache_from_source(str(name))] = _byte_code(path, name, optimize=0)
+        if found := re.search(rb'^__version__ = "(.+)"', path.read_bytes(), re.MULTILINE):
+            package, number = name.parts[0], found[1].decode()
+            metadata = f"Metadata-Version: 2.4\nName: {package}\nVersion: {number}\n"
+            cells[f"{package}-{number}.dist-info/METADATA"] = metadata.encode()
+    write_tar(f"{folder}/kvproof.tar", cells)
 
 
 def write_tar(target: str, entries: Entries) -> None:

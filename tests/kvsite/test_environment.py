@@ -313,12 +313,12 @@ def test_build_steps_check_node_by_themselves(
     only_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, shown: str | None
 ) -> None:
     """Set-up looks for Node only when something is to be installed."""
-    monkeypatch.setattr(wasm, "WASM", tmp_path / "wasm")
+    monkeypatch.setattr(wasm, "LIBRARIES", tmp_path / "wasm")
     monkeypatch.setattr(wasm, "copy_sources", lambda target: None)
     if shown:
         executable(only_path / "node", f"echo {shown}")
     with pytest.raises(Failure, match=r"20\.0 or newer is needed\.\nInstall Node 20"):
-        wasm.build_wasm() if step == "wasm" else bundle.bundle_scripts(ROOT, tmp_path)
+        wasm.build_libraries() if step == "wasm" else bundle.bundle_scripts(ROOT, tmp_path)
     assert not (tmp_path / "wasm").exists()
 
 

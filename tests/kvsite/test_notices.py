@@ -11,7 +11,7 @@ from kvsite.notices import bokehjs_packages, bundled, pyodide_parts, shipped, wh
 from kvsite.pages import environment
 from kvsite.paths import PY, RUNTIME
 from kvsite.stages import Failure
-from kvsite.wasm import WASM
+from kvsite.wasm import LAB_FILES, LIBRARIES
 
 pytestmark = pytest.mark.usefixtures("built_site")
 
@@ -22,8 +22,10 @@ def names() -> set[str]:
 
 
 def test_every_package_in_the_labs_archive_is_named(names: set[str]) -> None:
-    with tarfile.open(WASM / "lab.tar") as archive:
-        inside = {name.split("/")[0] for name in archive.getnames()}
+    inside = set()
+    for file in (LIBRARIES / "libraries.tar", LAB_FILES / "labs.tar"):
+        with tarfile.open(file) as archive:
+            inside |= {name.split("/")[0] for name in archive.getnames()}
     modules = {name.removesuffix(".pyc") for name in inside if not name.endswith(".dist-info")}
     ours = {path.stem for path in PY.iterdir()}
     owners = packages_distributions()

@@ -1,5 +1,6 @@
 """A folder is fresh exactly as long as what it was made from stays the same."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,18 @@ def test_failure_in_the_middle_keeps_the_old_folder(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert is_fresh(target, "old")
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_a_killed_build_left_is_removed_an_hour_later(tmp_path: Path) -> None:
+    old, new = tmp_path / ".target-old", tmp_path / ".target-new"
+    for left in (old, new):
+        left.mkdir()
+        (left / "half").touch()
+    os.utime(old, (0, 0))
+    with new_folder(tmp_path / "target", ""):
+        pass
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_missing_folder_is_not_fresh(tmp_path: Path) -> None:
