@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.check.checked import ENTRIES, report_on
 from tests.check.said import ids
 from tests.check.tiny_models import VOCABULARY, model
 
@@ -25,32 +24,6 @@ from kvproof.adapters import (
     transformers,
 )
 from kvproof.checking import assert_cache_matches, check
-from kvproof.checking.names import CaseId, Stage
-
-RIGHT = [
-    entry
-    for entry in ENTRIES
-    if entry.library == "transformers" and entry.cache in ("dynamic", "static")
-][:12]
-
-
-@pytest.mark.parametrize("entry", RIGHT, ids=lambda entry: entry.name)
-def test_models_of_transformers_are_right(entry: Any) -> None:
-    report = report_on(entry)
-    assert report.findings == ()
-    assert report.tolerance < 1e-3
-    done = [one.args["stage"] for one in report.checked if "stage" in one.args]
-    assert done == [stage.message for stage in Stage]
-
-
-def test_what_a_cache_refuses_is_listed_as_not_checked() -> None:
-    by_name = {entry.name: report_on(entry) for entry in RIGHT}
-    static = by_name["transformers: Llama, 4 heads on 2, static"]
-    assert "not-checked.unsupported" in ids(static.not_checked)
-    windowed = by_name["transformers: Mistral, window 6, dynamic"]
-    refused = [one.args for one in windowed.not_checked if one.id == "not-checked.refused"]
-    [crop] = [one["refused"] for one in refused if one["case"] == CaseId.CROP_NOTHING.message]
-    assert crop.args["error"] == "RuntimeError"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
@@ -177,6 +150,7 @@ SABOTAGE: list[tuple[str, str, type[TransformersDecoder], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cache", "broken", "kind"), SABOTAGE)
 def test_sabotage_is_found_and_named(name: str, cache: Any, broken: Any, kind: str) -> None:
     # Two layers with a window of 4 look back 6 tokens: less than the texts are long.

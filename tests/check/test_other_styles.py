@@ -19,7 +19,7 @@ from kvproof.checking import Report, check
 from kvproof.checking.messages import Message
 from kvproof.experiments.scorecard import Hidden
 
-SEEDS = (0, 1)
+SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 
 
 def run(decoder: Any, seed: int) -> Report:

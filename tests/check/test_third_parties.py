@@ -11,12 +11,13 @@ import torch
 import transformers
 from litgpt.generate import base as litgpt_generate
 from tests.check.checked import ENTRIES, PAGE, Entry, Line, lines_of_the_page, report_on, versions
+from tests.check.said import ids
 from tests.check.strangers import LLAMA, lit_gpt, x_transformers
 from tests.check.tiny_models import VOCABULARY, model
 from x_transformers import AutoregressiveWrapper
 
 from kvproof.checking.messages import Message
-from kvproof.checking.names import CaseId
+from kvproof.checking.names import CaseId, Stage
 
 pytestmark = pytest.mark.slow  # dozens of models
 
@@ -50,6 +51,32 @@ def test_what_litgpt_has_no_way_to_do_is_listed() -> None:
     case = CaseId.LONGER_THAN_WINDOW.message
     assert Message("not-checked.unsupported", case=case, member="step") in not_checked
     assert Message("unlocks.reorder") in not_checked
+
+
+RIGHT = [
+    entry
+    for entry in ENTRIES
+    if entry.library == "transformers" and entry.cache in ("dynamic", "static")
+][:12]
+
+
+@pytest.mark.parametrize("entry", RIGHT, ids=lambda entry: entry.name)
+def test_models_of_transformers_are_right(entry: Any) -> None:
+    report = report_on(entry)
+    assert report.findings == ()
+    assert report.tolerance < 1e-3
+    done = [one.args["stage"] for one in report.checked if "stage" in one.args]
+    assert done == [stage.message for stage in Stage]
+
+
+def test_what_a_cache_refuses_is_listed_as_not_checked() -> None:
+    by_name = {entry.name: report_on(entry) for entry in RIGHT}
+    static = by_name["transformers: Llama, 4 heads on 2, static"]
+    assert "not-checked.unsupported" in ids(static.not_checked)
+    windowed = by_name["transformers: Mistral, window 6, dynamic"]
+    refused = [one.args for one in windowed.not_checked if one.id == "not-checked.refused"]
+    [crop] = [one["refused"] for one in refused if one["case"] == CaseId.CROP_NOTHING.message]
+    assert crop.args["error"] == "RuntimeError"
 
 
 # --- By hand ------------------------------------------------------------------------------------

@@ -243,11 +243,15 @@ def check_pool(caches: Sequence[KVCache]) -> None:
     assert sorted(pool.free) == np.flatnonzero(counts == 0).tolist()
 
 
+POSITIONS = [
+    pytest.param(name, marks=[] if name == "rope" else pytest.mark.slow)
+    for name in get_args(Positions)
+]
 N_EXAMPLES = 160
 """For each storage and each kind of positions: 3,200 in all."""
 
 
-@pytest.mark.parametrize("positions", get_args(Positions))
+@pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("storage", STORAGES)
 def test_any_history_of_calls_gives_what_a_full_recompute_gives(
     storage: str, positions: Positions

@@ -60,6 +60,7 @@ def test_right_where_it_is_harmless(one: Specimen) -> None:
         assert outcome(one, name, seed=1).error < ROUNDING, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", SPECIMENS.values(), ids=SPECIMENS)
 def test_in_other_decoders_too(one: Specimen) -> None:
     for name, varied in variations(one).items():
