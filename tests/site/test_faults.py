@@ -109,7 +109,7 @@ def expect_load_errors(page_errors: list[str]) -> None:
 RETRIED = [
     ("runtime/*/pyodide.asm.wasm", "short"),
     ("runtime/*/pyodide-lock.json", "missing"),
-    ("assets/lab.*.tar", "corrupt"),
+    ("assets/libraries.*.tar", "corrupt"),
     ("assets/lab-worker.*.js", "missing"),
 ]
 """A whole start each, so only one of each kind: large, small, ours, and the worker itself."""
@@ -125,9 +125,9 @@ RETRIED = [
         ("runtime/*/pyodide.mjs", "missing", r"pyodide\.mjs"),
         ("runtime/*/pyodide.asm.mjs", "missing", r"pyodide\.asm\.mjs"),
         ("runtime/*/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
-        ("assets/lab.*.tar", "missing", r"lab\.\w+\.tar: the server answered 404"),
-        ("assets/lab.*.tar", "short", r"lab\.\w+\.tar: \d+ of \d+ bytes arrived"),
-        ("assets/lab.*.tar", "corrupt", r"lab\.\w+\.tar: what arrived is damaged"),
+        ("assets/libraries.*.tar", "missing", r"libraries\.\w+\.tar: the server answered 404"),
+        ("assets/libraries.*.tar", "short", r"libraries\.\w+\.tar: \d+ of \d+ bytes arrived"),
+        ("assets/libraries.*.tar", "corrupt", r"libraries\.\w+\.tar: what arrived is damaged"),
         ("assets/lab-worker.*.js", "missing", r"lab-worker\.\w+\.js"),
     ],
 )
@@ -281,7 +281,7 @@ def test_a_server_that_falls_silent_is_given_up(
     page: Page, faulty_site: FaultySite, table: PrebuiltTable
 ) -> None:
     # All that the worker asks for: a sign of life during the leap below would begin a new wait.
-    for file in ("runtime/*/*", "assets/snapshot.*", "assets/stdlib.*", "assets/lab.*.tar"):
+    for file in ("runtime/*/*", "assets/snapshot.*", "assets/stdlib.*", "assets/libraries.*.tar"):
         faulty_site.faults[file] = "stalled"
     page.clock.install()
     lab = Lab(page).open(faulty_site.url)
