@@ -81,7 +81,7 @@ def test_the_twelve_combinations_and_their_bounds(reference_proof: Proof) -> Non
     rows = [claim for claim in reference_proof.claims if claim.group == EQUIVALENCE]
     assert len(rows) == len({(row.dtype, row.name) for row in rows}) == 12
     for row in rows:
-        assert row.error <= row.bound <= {"float32": 2e-6, "float64": 1e-14}[row.dtype]
+        assert row.error <= row.bound <= {"float32": 1e-4, "float64": 1e-12}[row.dtype]
     assert max(row.error for row in rows) > 0, "nothing was computed in another order"
 
 
@@ -248,6 +248,7 @@ SHOWS_LITTLE: dict[str, tuple[DecoderConfig, set[str]]] = {
     "a token alone, wherever it stands": (replace(MODERN, window=1), RESTARTS),
     "a token and the one before": (replace(MODERN, window=2), set()),
     "four features": (replace(LAB, width=4), set()),
+    "two features": (replace(LAB, width=2), set()),
     "no other token": (
         replace(REFERENCE, vocab_size=1),
         {
