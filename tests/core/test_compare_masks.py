@@ -95,14 +95,9 @@ def test_argmax_is_too_weak_a_witness(dtype: str) -> None:
     example = compare_masks(4, 2, dtype).top_left
     assert example.argmax_agreement == 1
     assert example.max_abs_error > 0.1
-    blind = [
-        (n_past, n_new)
-        for n_past in range(1, 33)
-        for n_new in range(1, 17)
-        if compare_masks(n_past, n_new, dtype).top_left.argmax_agreement == 1
-    ]
-    assert (4, 16) in blind, "even sixteen rows in a row"
-    assert len(blind) < 32 * 16, "no control: argmax sees nothing at all"
+    assert compare_masks(4, 16, dtype).top_left.argmax_agreement == 1, "sixteen rows in a row"
+    agreement = [compare_masks(n_past, 16, dtype).top_left.argmax_agreement for n_past in range(33)]
+    assert min(agreement) < 1, "no control: argmax sees nothing at all"
 
 
 def logits_of(rows: list[list[float]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

@@ -46,7 +46,7 @@ REFUSED = {
     "kv heads below none": ({"n_kv_heads": -1}, "n_kv_heads must be at least 1, got -1"),
     "kv heads": ({"n_heads": 4, "n_kv_heads": 3}, "n_heads 4 and n_kv_heads 3"),
     "more kv heads": ({"n_heads": 2, "n_kv_heads": 4}, "n_heads 2 and n_kv_heads 4"),
-    "sinks below none": ({"window": 4, "n_sinks": -1}, "n_sinks must not be negative, got -1"),
+    "sinks below none": ({"window": 4, "n_sinks": -1}, "n_sinks must be at least 0, got -1"),
     "sinks alone": ({"n_sinks": 2}, "n_sinks 2 needs a window"),
     "odd rope": ({"width": 12, "positions": "rope"}, "pairs of features, got head dim 3"),
     "positions": ({"positions": "sine"}, "one of learned, rope, alibi, none, got 'sine'"),

@@ -8,7 +8,6 @@ from tests.core.recompute import tiny_params
 
 from kvproof import REFERENCE, KVCache, StaleCacheError, decode, example_tokens, forward, new_cache
 from kvproof.model.cache import BlockPool, PagedCache
-from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 
 PARAMS = tiny_params(REFERENCE, 0, "float64")
@@ -88,36 +87,6 @@ def test_nobody_copies_a_block_that_is_his_alone() -> None:
     del fork
     _, cache = fed(cache, 7, 8)
     np.testing.assert_array_equal(cache.table, before)
-
-
-def continued_apart() -> tuple[FloatArray, FloatArray]:
-    """Logits of token 7 after six common ones and a seventh of its own, for two branches."""
-    _, prompt = fed(paged(), 0, 6)
-    branches: list[KVCache] = [prompt, prompt.fork()]
-    for i, token in enumerate((9, 50)):
-        _, branches[i] = decode(PARAMS, [[token]], branches[i], REFERENCE)
-    first, second = (decode(PARAMS, [[18]], branch, REFERENCE)[0] for branch in branches)
-    return first, second
-
-
-def test_a_branch_that_writes_does_not_change_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the control: without copy on write the first branch reads the second one's token."""
-
-    def expected(token: int) -> FloatArray:
-        return forward(PARAMS, [[*TOKENS[0, :6], token, 18]], REFERENCE)[:, 7:]
-
-    first, second = continued_apart()
-    np.testing.assert_allclose(first, expected(9), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(second, expected(50), rtol=0, atol=1e-13)
-
-    def nothing_to_copy(cache: PagedCache) -> IntArray:
-        return np.arange(0)
-
-    monkeypatch.setattr(PagedCache, "_rows_to_copy", nothing_to_copy)
-    first, second = continued_apart()
-    np.testing.assert_allclose(second, expected(50), rtol=0, atol=1e-13)
-    assert np.abs(first - expected(9)).max() > 0.01
-    np.testing.assert_allclose(first, expected(50), rtol=0, atol=1e-13)
 
 
 # Free again.

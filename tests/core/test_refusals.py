@@ -52,7 +52,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: compare_masks(4, 2.5), "n_new must be an integer, got 2.5"),  # type: ignore[arg-type]
     (lambda: compare_masks(4, 2, "float16"), "must be float32 or float64, got float16"),
     (lambda: compare_masks(4, 2, "flaot32"), "must be float32 or float64, got 'flaot32"),
-    (lambda: compare_masks(4, 2, seed=-1), "seed must not be negative"),
+    (lambda: compare_masks(4, 2, seed=-1), "seed must be at least 0, got -1"),
     # Five storages.
     (lambda: compare_storages(0), "prefix must be 1..29, got 0"),
     (lambda: compare_storages(30), "prefix must be 1..29, got 30"),

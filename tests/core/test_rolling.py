@@ -71,19 +71,6 @@ def test_a_row_counts_its_tokens_from_behind_its_padding() -> None:
     assert cache.slots.tolist() == [[0, 7, 5, 6], [2, 6, 7, 5], [7, -1, -1, -1], [-1] * 4]
 
 
-def test_keys_and_values_are_those_of_the_slots() -> None:
-    rows = {"batch_size": 2, "dtype": "float64"}
-    everything = new_cache(CONFIG, **rows)  # type: ignore[arg-type]
-    lengths = np.array([8, 6])
-    _, everything = decode(PARAMS, example_tokens(8, 2), everything, CONFIG, lengths=lengths)
-    cache = fed(rolling(2), 8, lengths=[8, 6])
-    for held, kept in zip(cache.keys_values(), everything.keys_values(), strict=True):
-        for actual, expected in zip(held, kept, strict=True):
-            assert actual.shape == (2, 2, 4, 16)
-            for row, slots in enumerate(cache.slots):
-                np.testing.assert_allclose(actual[row], expected[row][:, slots], rtol=0, atol=1e-13)
-
-
 def test_memory_stays_what_it_was_however_long_the_text() -> None:
     cache = rolling()
     empty = cache.nbytes
@@ -115,13 +102,6 @@ def test_more_capacity_allows_for_longer_steps_back(capacity: int, possible: set
             cache.crop(length)
         np.testing.assert_array_equal(cache.slots, slots)
     fed(cache, 9)
-
-
-def test_a_step_back_is_refused_for_the_row_that_cannot_take_it() -> None:
-    cache = fed(rolling(2), 8, lengths=[1, 8])
-    with pytest.raises(ValueError, match="slot 3 of row 1"):
-        cache.crop(5)
-    assert cache.reorder([0]).crop(5).padding.tolist() == [5]
 
 
 def test_a_ring_for_a_shorter_window_is_refused_and_would_be_wrong(

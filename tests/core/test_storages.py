@@ -239,43 +239,6 @@ def test_a_call_that_fails_halfway_leaves_the_cache_as_it_was(
 # Handles.
 
 
-def test_a_fork_goes_its_own_way(storage: str) -> None:
-    cache = prefilled(storage)
-    other = cache.fork()
-    before = content(cache)
-    different = (TOKENS[:, 5:8] + 1) % 11
-    _, other = decode(PARAMS, different, other, CONFIG)
-    if storage != "paged":  # there the blocks of the fork are counted, too
-        assert content(cache) == before
-    longer = check_goes_on(cache, storage)
-    assert not np.array_equal(longer.keys_values()[0][0], other.keys_values()[0][0])
-
-
-def test_a_fork_lives_on_when_its_origin_is_gone(storage: str) -> None:
-    cache = prefilled(storage)
-    other = cache.fork()
-    del cache
-    check_goes_on(other, storage)
-
-
-def test_a_step_back_into_the_padding_takes_it_back_too(storage: str) -> None:
-    """The row has one pad left and may get another; then its text is the one that it was."""
-    cache = prefilled(storage).crop(1)
-    assert cache.padding.tolist() == [0, 1]
-    _, cache = decode(PARAMS, TOKENS[:, 1:5], cache, CONFIG, lengths=[4, 3])
-    assert cache.padding.tolist() == PADDING.tolist()
-    check_goes_on(cache, storage)
-
-
-def test_a_begun_call_leaves_its_handle_valid(storage: str) -> None:
-    cache = prefilled(storage)
-    call = cache.begin(2, PADDING)
-    assert call is not cache
-    assert call.length == cache.length == 5
-    del call
-    check_goes_on(cache, storage)
-
-
 USES: dict[str, Callable[[KVCache], object]] = {
     "decode": fed([[3], [4]]),
     "crop": lambda cache: cache.crop(4),

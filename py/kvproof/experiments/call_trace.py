@@ -71,11 +71,8 @@ def trace_calls(
         >>> kvproof.trace_calls(n_total=4, chunk=2)[1].read[0].astype(int)
         array([1, 1, 0, 0])
     """
-    if check_integer("chunk", chunk) < 1:
-        raise ValueError(f"chunk must be at least 1, got {chunk}")
-    first = chunk if first is None else check_integer("first", first)
-    if first < 1:
-        raise ValueError(f"first must be at least 1, got {first}")
+    chunk = check_integer("chunk", chunk, least=1)
+    first = chunk if first is None else check_integer("first", first, least=1)
     text = example_text(config, n_total)
     watched, tally = watch(init_params(config), config)
     cache: KVCache = _Recorder.empty(new_cache(config).shape)

@@ -67,11 +67,9 @@ def compare_storages(
         >>> [round(both[name].nbytes / alone[name].nbytes, 1) for name in ("concat", "paged")]
         [2.0, 1.3]
     """
-    prefix, branches = check_integer("prefix", prefix), check_integer("branches", branches)
+    prefix, branches = check_integer("prefix", prefix), check_integer("branches", branches, 1)
     if not 1 <= prefix <= CAPACITY - N_CONTINUED:
         raise ValueError(f"prefix must be 1..{CAPACITY - N_CONTINUED}, got {prefix}")
-    if branches < 1:
-        raise ValueError(f"branches must be at least 1, got {branches}")
     case = prefix, branches, float_dtype(dtype).name, seed
     return {storage: _report(storage, *case) for storage in STORAGES}
 

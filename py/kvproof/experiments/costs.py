@@ -162,11 +162,11 @@ def _s2(n: int) -> int:
 
 
 def _check(prefix: int, steps: int, batch_size: int) -> tuple[int, int, int]:
-    lengths = {"prefix": (prefix, 0), "steps": (steps, 1), "batch_size": (batch_size, 1)}
-    for name, (value, least) in lengths.items():
-        if check_integer(name, value) < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}")
-    return int(prefix), int(steps), int(batch_size)
+    return (
+        check_integer("prefix", prefix, least=0),
+        check_integer("steps", steps, least=1),
+        check_integer("batch_size", batch_size, least=1),
+    )
 
 
 def _bytes(dtype: str) -> tuple[int, int]:

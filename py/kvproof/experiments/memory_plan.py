@@ -61,8 +61,7 @@ def plan_memory(
     """
     if model not in MODEL_SHAPES:
         raise ValueError(f"model must be one of {', '.join(MODEL_SHAPES)}, got {model!r}")
-    if check_integer("context", context) < 1:
-        raise ValueError(f"context must be at least 1, got {context}")
+    check_integer("context", context, least=1)
     shape = MODEL_SHAPES[model]
     if kv_heads is not None:
         check_integer("kv_heads", kv_heads)

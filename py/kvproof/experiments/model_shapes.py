@@ -7,6 +7,7 @@ it is and ``fields`` what was read there.  A model is here only if its configura
 from dataclasses import dataclass
 
 from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import check_integer
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ class ModelShape:
         sizes = ("n_layers", "n_heads", "n_kv_heads", "head_dim", "value_dim")
         optional = [name for name in ("window", "latent_dim") if getattr(self, name) is not None]
         for name in (*sizes, *optional):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            check_integer(name, getattr(self, name), least=1)
         if self.n_heads % self.n_kv_heads:
             raise ValueError(
                 f"n_heads must be a multiple of n_kv_heads, got {self.n_heads} "

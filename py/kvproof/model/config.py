@@ -66,16 +66,11 @@ class DecoderConfig:
         sizes = ("n_layers", "width", "n_heads", "n_kv_heads", "mlp_width", "max_positions")
         optional = [name for name in ("vocab_size", "window") if getattr(self, name) is not None]
         for name in (*sizes, *optional, "n_sinks"):
-            size = getattr(self, name)
+            size, least = getattr(self, name), 0 if name == "n_sinks" else 1
             if isinstance(size, bool):
                 raise ValueError(f"{name} must be an integer, got {size}")
             # Python's own: NumPy's narrow integers would wrap around in a product.
-            object.__setattr__(self, name, check_integer(name, size))
-        for name in (*sizes, *optional):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.n_sinks < 0:
-            raise ValueError(f"n_sinks must not be negative, got {self.n_sinks}")
+            object.__setattr__(self, name, check_integer(name, size, least))
         for whole, part in (("width", "n_heads"), ("n_heads", "n_kv_heads")):
             if getattr(self, whole) % getattr(self, part):
                 raise ValueError(

@@ -84,8 +84,7 @@ def _rng(n_total: int, batch_size: int, config: DecoderConfig) -> np.random.Gene
     n_total = check_integer("n_total", n_total)
     if not 1 <= n_total <= config.max_positions:
         raise ValueError(f"n_total must be 1..{config.max_positions}, got {n_total}")
-    if check_integer("batch_size", batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    check_integer("batch_size", batch_size, least=1)
     return np.random.default_rng(2026)
 
 

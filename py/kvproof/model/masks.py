@@ -166,21 +166,19 @@ def check_lengths(n_past: int, n_new: int) -> tuple[int, int]:
     Raises:
         ValueError: one isn't an integer, the history is negative or the chunk empty.
     """
-    n_past, n_new = check_integer("n_past", n_past), check_integer("n_new", n_new)
-    if n_past < 0:
-        raise ValueError(f"n_past must be at least 0, got {n_past}")
-    if n_new < 1:
-        raise ValueError(f"n_new must be at least 1, got {n_new}")
-    return n_past, n_new
+    return check_integer("n_past", n_past, least=0), check_integer("n_new", n_new, least=1)
 
 
-def check_integer(name: str, value: int) -> int:
+def check_integer(name: str, value: int, least: int | None = None) -> int:
     """``value`` as Python's own integer.
 
     Raises:
-        ValueError: it isn't an integer; the message begins with ``name``.
+        ValueError: it isn't an integer, or less than ``least``; the message begins with ``name``.
     """
     try:
-        return operator.index(value)
+        value = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be an integer, got {value!r}") from None
+    if least is not None and value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return value

@@ -165,10 +165,7 @@ def init_params(config: DecoderConfig, seed: int = 0, dtype: DTypeLike = "float3
         >>> params.dtype, params.blocks[0].attention.w_qkv.shape
         (dtype('float64'), (64, 192))
     """
-    seed = check_integer("seed", seed)
-    if seed < 0:
-        raise ValueError(f"seed must not be negative, got {seed}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_integer("seed", seed, least=0))
     arrays = {
         name: _draw(rng, name, shape).astype(np.float32).astype(float_dtype(dtype))
         for name, shape in parameter_shapes(config).items()

@@ -8,7 +8,6 @@ from kvproof.model.cache.base import (
     Room,
     StaleCacheError,
     bytes_together,
-    check_positive,
 )
 from kvproof.model.cache.concat import ConcatCache
 from kvproof.model.cache.paged import BlockPool, PagedCache
@@ -16,6 +15,7 @@ from kvproof.model.cache.quantized import QuantizedCache
 from kvproof.model.cache.rolling import RollingCache
 from kvproof.model.cache.static import StaticCache
 from kvproof.model.config import DecoderConfig
+from kvproof.model.masks import check_integer
 from kvproof.model.params import float_dtype
 
 __all__ = [
@@ -82,10 +82,8 @@ def new_cache(
     """
     if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}, got {storage!r}")
-    batch_size = check_positive("batch_size", batch_size)
+    batch_size = check_integer("batch_size", batch_size, least=1)
     shape = CacheShape(config, batch_size, float_dtype(dtype))
-    block_size, branches = (
-        check_positive("block_size", block_size),
-        check_positive("branches", branches),
-    )
+    block_size = check_integer("block_size", block_size, least=1)
+    branches = check_integer("branches", branches, least=1)
     return STORAGES[storage].empty(shape, Room(capacity, block_size, branches))

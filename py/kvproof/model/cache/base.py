@@ -276,18 +276,6 @@ def bytes_together(caches: Iterable[KVCache]) -> int:
     return sum(pieces.values())
 
 
-def check_positive(name: str, value: int) -> int:
-    """``value`` as Python's own integer.
-
-    Raises:
-        ValueError: it isn't an integer of at least 1; the message begins with ``name``.
-    """
-    value = check_integer(name, value)
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, got {value}")
-    return value
-
-
 def reserved(shape: CacheShape, room: Room) -> int:
     """Tokens of a row that there shall be memory for.
 
@@ -295,4 +283,4 @@ def reserved(shape: CacheShape, room: Room) -> int:
         ValueError: less than one.
     """
     capacity = shape.config.max_positions if room.capacity is None else room.capacity
-    return check_positive("capacity", capacity)
+    return check_integer("capacity", capacity, least=1)
