@@ -51,6 +51,10 @@ def test_a_wrong_decoder_gives_1_and_its_report_as_json(tmp_path: Path, capsys: 
     report = json.loads(path.read_text())
     assert (report["ok"], report["findings"][0]["kind"]) == (False, "ROW-PERM")
     assert "ROW-PERM: the rows of the cache" in capsys.readouterr().out
+    chinese = ["--language", "zh-hans", "--json", str(tmp_path / "zh.json")]
+    assert main(["check", f"{HERE}:ForgetsAfterReorder", *chinese]) == 1
+    meaning = json.loads((tmp_path / "zh.json").read_text("utf-8"))["meanings"]["ROW-PERM"]
+    assert f"ROW-PERM：{meaning}" in capsys.readouterr().out
 
 
 def test_seed_and_budget_are_the_checkers(monkeypatch: pytest.MonkeyPatch) -> None:
