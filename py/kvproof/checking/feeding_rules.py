@@ -147,9 +147,12 @@ def _last_row_only(facts: Facts, verdict: Verdict) -> None:
 
 def _window(facts: Facts, verdict: Verdict) -> None:
     """How far back a token sees, with the cache and without."""
-    window = facts.subject.window
-    if window is None:
-        return
+    if facts.subject.window is not None and not _window_start(facts, verdict):
+        _ring_edge(facts, facts.subject.window, verdict)
+
+
+def _window_start(facts: Facts, verdict: Verdict) -> bool:
+    """Whether a token sees less far, or further, than in ``full``."""
     probes = facts.probes
     ones_are_right = not facts.is_wrong(CaseId.ONE_BY_ONE)
     for n_past in (probes.n - 1, probes.n - 2):
@@ -173,8 +176,14 @@ def _window(facts: Facts, verdict: Verdict) -> None:
         else:
             verdict.add(Kind.WINDOW_OBO, STRONG, why)
             verdict.add(Kind.WINDOW_PHASE, LIKELY)
-        return
-    if ones_are_right:
+        return True
+    return False
+
+
+def _ring_edge(facts: Facts, window: int, verdict: Verdict) -> None:
+    """All see as far as they should, and are wrong where a ring begins anew."""
+    probes = facts.probes
+    if not facts.is_wrong(CaseId.ONE_BY_ONE):
         verdict.add(Kind.RING_ORDER, STRONG, Message("feeding.window-chunks"))
         verdict.add(Kind.WINDOW_PHASE, LIKELY)
         verdict.add(Kind.WINDOW_OBO, LIKELY - HINT)
