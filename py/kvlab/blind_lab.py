@@ -12,10 +12,12 @@ import numpy as np
 from bokeh.models import ColumnDataSource, Model
 from numpy.typing import NDArray
 
-from kvlab.controlled import ControlledLab, radio, select
+from kvlab.controls import radio, select
 from kvlab.figures import empty_figure
 from kvlab.formats import number, percent
+from kvlab.lab import Lab
 from kvlab.palette import themed
+from kvlab.view import Block, CandidateBar, Figure, Legend, Matrix, Side, Summary, key
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, BlindSpots, DecoderConfig, blind_spots
 from kvproof.model.config import Positions
@@ -71,9 +73,30 @@ FAINTEST, STRONGEST = 0.12, 0.5
 """Of the colour, so that the numbers on it keep their contrast."""
 
 
-class BlindLab(ControlledLab):
-    """Two maps, errors and agreement, and what to see in them (see ``kvlab.session.Lab``)."""
+def _map(root: str) -> Figure:
+    table = Matrix(f"{root}.cells", "blind.corner", "n_past", "n_new", "twin")
+    return Figure(root, f"blind.{root}", table, "blind.show-map", least="25rem")
 
+
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            key(UNSEEN_MARK, "text", "blind.legend-unseen"),
+            key(HIDDEN_MARK, "text", "blind.legend-hidden"),
+            key("■", "error", "blind.legend-strength"),
+            key("", "text", "blind.floor", reading="floor"),
+        ]
+    ),
+    CandidateBar("blind.candidate.back"),
+    Summary(),
+    Side([_map("errors"), _map("agreement")]),
+]
+
+
+class BlindLab(Lab):
+    """Two maps, errors and agreement, and what to see in them (see ``kvlab.lab.Lab``)."""
+
+    title, notice = "blind.title", "blind.notice"
     draws_candidates = True
 
     def __init__(self) -> None:
@@ -85,9 +108,10 @@ class BlindLab(ControlledLab):
                 "mask-topleft",
                 [bug.message for bug in BUGS.values()],
             ),
-            "dtype": radio(DTYPES, "float64"),
+            "dtype": radio("blind.dtype", DTYPES, "float64"),
         }
-        super().__init__(controls, {"errors": self._errors, "agreement": self._agreement}, {})
+        parts = {"errors": self._errors, "agreement": self._agreement}
+        super().__init__(controls, parts, BLOCKS)
 
     def show(self, bug: str, dtype: str, candidate: dict[str, Any] | None = None) -> Iterator[Text]:
         """Draw both maps, of a mistake or of the candidate; say where it is invisible."""

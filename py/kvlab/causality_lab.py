@@ -9,12 +9,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, Model, Span
 from numpy.typing import NDArray
 
-from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import number
+from kvlab.lab import Lab, Part
 from kvlab.log_axis import ZERO_LEVEL, error_axis, place
-from kvlab.marks import by_state, draw_marks, text_marks
+from kvlab.marks import MARKS, by_state, draw_marks
 from kvlab.palette import themed
+from kvlab.view import Block, Figure, Readouts, Table, key
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
 from kvproof.model.masks import Mask
@@ -30,17 +32,41 @@ INKS = {
 """State of an output -> the concept of its mark."""
 
 
-class CausalityLab(ControlledLab):
-    """How far each output moves when one token is another (see ``kvlab.session.Lab``)."""
+BLOCKS: list[Block] = [
+    Figure(
+        "moves",
+        "causality.moves",
+        Table(
+            "moves.points",
+            {"x": "causality.position", "move": "causality.move", "state": "causality.state"},
+        ),
+        "causality.show-moves",
+        legend=[
+            key(MARKS["hidden-future"].text, "muted", "causality.legend-stays"),
+            key(MARKS["difference"].text, "difference", "causality.legend-moves"),
+            key(MARKS["wrongly-seen"].text, "wrongly-seen", "causality.legend-leaks"),
+            key("┊", "text", "causality.legend-line"),
+        ],
+        summary="summary",
+        least="34rem",
+    ),
+    Readouts({"causality.earlier": ["earlier"], "causality.later": ["later"]}),
+]
+
+
+class CausalityLab(Lab):
+    """How far each output moves when one token is another (see ``kvlab.lab.Lab``)."""
+
+    title, notice = "causality.title", "causality.notice"
 
     def __init__(self) -> None:
         self._moves = _Moves()
         controls = {
-            "changed": slider("causality.changed", range(N_TOTAL), 12),
-            "mask": radio(list(MASKS), "causality.causal", list(MASKS)),
+            "changed": slider("causality.changed", "causality.spoken-changed", range(N_TOTAL), 12),
+            "mask": radio("causality.mask", list(MASKS), "causality.causal", list(MASKS)),
         }
         parts: dict[str, Part] = {"moves": self._moves}
-        super().__init__(controls, parts, text_marks(INKS))
+        super().__init__(controls, parts, BLOCKS, INKS)
 
     def show(self, changed: int, mask: str) -> Iterator[Text]:
         """Draw how far the outputs move, and say what that means for a cache."""

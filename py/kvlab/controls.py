@@ -1,12 +1,17 @@
-"""The look of the controls.
+"""The controls of a lab: Panel's, with the page's look.
 
 Panel's own style sheets come from its CDN, and the page must ask no other host; these few rules
 take their place.  They read the page's CSS variables, which reach into shadow roots.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import panel as pn
+from bokeh.models import Select
+
 from kvlab.palette import themed
+from kvlab.words import worded
 
 STYLE = """
 :host { font: 0.9375rem / 1.5 var(--font); color: var(--text); }
@@ -42,3 +47,67 @@ def style(model: Any) -> Any:
     if "bar_color" in model.properties():
         themed(model, bar_color="accent")
     return model
+
+
+class Control:
+    """A control: its model, which property holds its value, and which values there are.
+
+    Args:
+        kind: "slider", "radio" or "select".
+        widget: of Panel, or a Bokeh model where Panel's would need Panel's own scripts.
+        values: all values of the property, in order.
+        title: a message, as is the next.
+        unit: what is spoken before a slider's value.
+    """
+
+    def __init__(
+        self, kind: str, widget: Any, values: Iterable[Any], title: str, unit: str = ""
+    ) -> None:
+        self._widget = widget
+        self.values = list(values)
+        self._is_panels = isinstance(widget, pn.widgets.Widget)
+        widget.sizing_mode = "stretch_width"
+        self.model: Any = style(widget.get_root() if self._is_panels else widget)
+        self.attr = "active" if kind == "radio" else "value"
+        self.page = {"kind": kind, "title": title, "unit": unit}
+        """What the template needs."""
+
+    @property
+    def value(self) -> Any:
+        """What the lab is to show."""
+        return self._widget.value
+
+    def on_change(self, act: Callable[[], None]) -> None:
+        """Call ``act`` whenever the value is another."""
+        if self._is_panels:
+            self._widget.param.watch(lambda _: act(), "value")
+        else:
+            self._widget.on_change("value", lambda _attr, _old, _new: act())
+
+
+def slider(title: str, unit: str, values: range, value: int) -> Control:
+    """A slider over ``values``."""
+    widget = pn.widgets.IntSlider(start=values[0], end=values[-1], step=values.step, value=value)
+    control = Control("slider", widget, values, title, unit)
+    worded(control.model, title=title)
+    return control
+
+
+def radio(title: str, options: list[str], value: str, messages: list[str] | None = None) -> Control:
+    """Buttons; ``messages`` are their labels where they aren't the same in every language."""
+    widget = pn.widgets.RadioBoxGroup(options=options, value=value, inline=True)
+    control = Control("radio", widget, range(len(options)), title)
+    if messages is not None:
+        worded(control.model, labels=messages)
+    return control
+
+
+def select(
+    title: str, options: list[str], value: str, messages: list[str] | None = None
+) -> Control:
+    """A list to choose from; ``messages`` are what it shows where that isn't the options."""
+    widget = Select(options=options, value=value)
+    worded(widget, title=title)
+    if messages is not None:
+        worded(widget, options=list(zip(options, messages, strict=True)))
+    return Control("select", widget, options, title)

@@ -11,11 +11,13 @@ from typing import Any
 from bokeh.models import ColumnDataSource, Model, Span
 from bokeh.plotting import figure
 
-from kvlab.controlled import ControlledLab, Part, Table, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import multiple, size
+from kvlab.lab import Lab, Part, Rows
 from kvlab.palette import themed
 from kvlab.stored import load_stored
+from kvlab.view import Block, Figure, Fold, Legend, Note, Readouts, Side, Summary, Table, key
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, Costs, count_costs
 
@@ -63,8 +65,57 @@ def measured(results: dict[str, Any]) -> list[Measured]:
     return found
 
 
-class CountsLab(ControlledLab):
+def _growth(root: str, heading: str) -> Figure:
+    columns = {"x": heading, "recomputed": "counts.recomputed", "cached": "counts.cached"}
+    table = Table(f"{root}.curves", columns)
+    return Figure(root, f"counts.{root}", table, "counts.show-counts")
+
+
+RATIOS = Table("ratios.curves", {"prefix": "counts.column-prefix", "text": "counts.column-times"})
+CLOCK = Table(
+    "clock.rows",
+    {
+        "prefix": "counts.column-prefix",
+        "full": "counts.column-full",
+        "cached": "counts.column-cached",
+        "times": "counts.column-times",
+    },
+)
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            key("×", "recompute", "counts.legend-recomputed"),
+            key("●", "cached", "counts.legend-cached"),
+            key("○", "accent", "counts.legend-clocked"),
+            key("┊", "text", "counts.legend-now"),
+        ]
+    ),
+    Side(
+        [
+            _growth("over-prefixes", "counts.column-prefix"),
+            _growth("over-steps", "counts.column-steps"),
+            Figure("ratios", "counts.ratios", RATIOS),
+        ]
+    ),
+    Summary(),
+    Readouts(
+        {
+            message: [f"recomputed-{measure}", f"cached-{measure}"]
+            for message, measure in MEASURES.items()
+        },
+        head=["", "counts.recomputed", "counts.cached"],
+        caption="counts.work",
+    ),
+    Fold("counts.show-ratios", "counts.ratios", RATIOS),
+    Fold("counts.show-clock", "counts.clock", CLOCK),
+    Note("counts.provenance"),
+]
+
+
+class CountsLab(Lab):
     """Counts of one case, and ratios of counts and of times over the prefix (see ``Lab``)."""
+
+    title, notice = "counts.title", "counts.notice"
 
     def __init__(self) -> None:
         results = json.loads(load_stored("cpu_timing.json") or "")
@@ -72,11 +123,13 @@ class CountsLab(ControlledLab):
         self._steps = str(results["protocol"]["continuation_steps"])
         self._over_prefixes = _Growth(PREFIXES, "counts.axis-prefix")
         self._over_steps = _Growth(ALL_STEPS, "counts.axis-steps")
-        self._ratios, self._clock = _Ratios(self._measured), Table()
+        self._ratios, self._clock = _Ratios(self._measured), Rows()
         controls = {
-            "prefix": slider("counts.prefix", PREFIXES, 128),
-            "steps": radio(STEPS, "16"),
-            "measure": radio(list(MEASURES), "counts.measure.rows", list(MEASURES)),
+            "prefix": slider("counts.prefix", "counts.spoken-prefix", PREFIXES, 128),
+            "steps": radio("counts.steps", STEPS, "16"),
+            "measure": radio(
+                "counts.measure.title", list(MEASURES), "counts.measure.rows", list(MEASURES)
+            ),
         }
         self._clock.show(
             prefix=[one.prefix for one in self._measured],
@@ -90,7 +143,7 @@ class CountsLab(ControlledLab):
             "ratios": self._ratios,
             "clock": self._clock,
         }
-        super().__init__(controls, parts, {})
+        super().__init__(controls, parts, BLOCKS)
 
     def show(self, prefix: int, steps: str, measure: str) -> Iterator[Text]:
         """Draw the counts of a case, and its place among the others."""

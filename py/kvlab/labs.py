@@ -1,24 +1,22 @@
-"""The labs of the page, by name."""
+"""The labs of the page: a lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
 
+from collections.abc import Callable
 from importlib import import_module
+from pkgutil import iter_modules
 
-from kvlab.session import Lab, Session
+import kvlab
+from kvlab.lab import Lab
+from kvlab.session import Session
 
-LABS = (
-    "mask",
-    "blind",
-    "causality",
-    "stepper",
-    "ladder",
-    "storages",
-    "window",
-    "counts",
-    "memory",
+SUFFIX = "_lab"
+LABS = sorted(
+    module.name.removesuffix(SUFFIX)
+    for module in iter_modules(kvlab.__path__)
+    if module.name.endswith(SUFFIX)
 )
-"""A lab ``x`` is the class ``XLab`` of the module ``kvlab.x_lab``."""
 
 
-def lab_class(name: str) -> type[Lab]:
+def lab_class(name: str) -> Callable[[], Lab]:
     """The class of a lab; its module is imported only now, since a page may never show it.
 
     Raises:
@@ -26,7 +24,9 @@ def lab_class(name: str) -> type[Lab]:
     """
     if name not in LABS:
         raise ValueError(f"no lab {name!r}; the labs are {', '.join(LABS)}")
-    found: type[Lab] = getattr(import_module(f"kvlab.{name}_lab"), f"{name.capitalize()}Lab")
+    found: Callable[[], Lab] = getattr(
+        import_module(f"kvlab.{name}_lab"), f"{name.capitalize()}Lab"
+    )
     return found
 
 

@@ -10,12 +10,14 @@ from functools import lru_cache
 import numpy as np
 from bokeh.models import ColumnDataSource, Model, Span
 
-from kvlab.controlled import ControlledLab, Part, Table, select
+from kvlab.controls import select
 from kvlab.figures import empty_figure
 from kvlab.formats import number
+from kvlab.lab import Lab, Part, Rows
 from kvlab.log_axis import error_axis, place
 from kvlab.palette import themed
 from kvlab.stored import load_stored
+from kvlab.view import Block, Figure, Fold, Legend, Readouts, Table, key
 from kvlab.words import Text, plain, worded
 from kvproof import zoo
 from kvproof.experiments import error_ladder
@@ -28,7 +30,6 @@ LOOKS = {
     "broken": ("x", "error"),
 }
 """Group -> its mark and its concept."""
-MARKS = dict(zip(LOOKS, "●■◆×", strict=True))
 KEYS = {
     "one shot": "one-shot",
     "ones": "ones",
@@ -60,18 +61,45 @@ def all_rungs() -> list[Rung]:
     return error_ladder.from_json(load_stored("ladder.json") or error_ladder.to_json())
 
 
-class LadderLab(ControlledLab):
-    """All rungs, and those of one specimen by the way it is fed (see ``kvlab.session.Lab``)."""
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            key("●", "accent", "ladder.legend-float64"),
+            key("■", "accent", "ladder.legend-float32"),
+            key("◆", "accent", "ladder.legend-int8"),
+            key("×", "error", "ladder.legend-broken"),
+            key("✖", "wrongly-hidden", "ladder.legend-chosen"),
+            key("┊", "text", "ladder.legend-floors"),
+        ]
+    ),
+    Figure("rungs", "ladder.rungs", summary="summary", least="36rem", has_heading=False),
+    Readouts(
+        {f"ladder.{name}": [name] for name in KEYS.values()}, head=["ladder.way", "ladder.error"]
+    ),
+    Fold(
+        "ladder.show-all",
+        "ladder.rungs",
+        Table(
+            "all.rows", {"name": "ladder.name", "group": "ladder.group", "error": "ladder.error"}
+        ),
+    ),
+]
+
+
+class LadderLab(Lab):
+    """All rungs, and those of one specimen by the way it is fed (see ``kvlab.lab.Lab``)."""
+
+    title, notice = "ladder.title", "ladder.notice"
 
     def __init__(self) -> None:
         rungs = all_rungs()
-        self._ladder, self._table = _Ladder(rungs), Table()
+        self._ladder, self._table = _Ladder(rungs), Rows()
         self._worst = {
             group: max(rung.error for rung in rungs if rung.group == group) for group in GROUPS[:3]
         }
         controls = {"specimen": select("ladder.specimen", list(zoo.SPECIMENS), "mask-topleft")}
         parts: dict[str, Part] = {"rungs": self._ladder, "all": self._table}
-        super().__init__(controls, parts, MARKS)
+        super().__init__(controls, parts, BLOCKS)
         self._table.show(
             group=[rung.group for rung in rungs],
             name=[rung.name for rung in rungs],

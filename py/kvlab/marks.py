@@ -3,7 +3,7 @@
 No meaning rests on colour alone, so that each state has a mark as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bokeh.models import CategoricalColorMapper, CategoricalMarkerMapper, ColumnDataSource, Model
@@ -31,11 +31,6 @@ MARKS = {
     "difference": Mark("circle", "●"),
 }
 """State, which is also the concept of its cell's colour -> its mark."""
-
-
-def text_marks(states: Iterable[str]) -> dict[str, str]:
-    """The marks as text of these states."""
-    return {state: MARKS[state].text for state in states}
 
 
 def by_state(concepts: Mapping[str, str]) -> dict[str, Any]:

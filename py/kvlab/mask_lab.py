@@ -11,13 +11,27 @@ from bokeh.models import ColumnDataSource, Model, Span
 from bokeh.transform import dodge
 
 from kvlab.cell_figure import CellFigure
-from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.formats import number
+from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
-from kvlab.marks import text_marks
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
+from kvlab.view import (
+    Block,
+    CandidateBar,
+    Figure,
+    Legend,
+    Matrix,
+    Name,
+    Readouts,
+    Side,
+    Table,
+    Words,
+    key,
+    swatch,
+)
 from kvlab.words import Text, worded
 from kvproof import MaskReport, MaskResult, compare_masks
 
@@ -31,24 +45,97 @@ APART = 0.1
 """How far the errors of both masks are drawn from their row, so that none covers the other."""
 
 
-class MaskLab(ControlledLab):
+def _mask(root: str, title: Words, rule: Words, is_spoken: bool) -> Figure:
+    return Figure(
+        f"{root}-mask",
+        title,
+        Matrix(f"{root}-mask.cells", "mask.corner", "y", "x", "state"),
+        "mask.show-mask",
+        rule=rule,
+        summary=f"{root}-summary",
+        is_spoken=is_spoken,
+    )
+
+
+WRONG = Name("mask.top-left-mask", mask="mask.candidate.column")
+WRONG_TITLE = Name(
+    "mask.top-left-title",
+    mask="mask.candidate.mask-title",
+    decoder="mask.candidate.decoder-title",
+)
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            *(swatch(state, f"mask.legend.{state}") for state in STATES[:-1]),
+            swatch("wrongly-seen", "mask.legend.wrongly-seen", candidate_only=True),
+        ]
+    ),
+    CandidateBar("mask.candidate.back"),
+    Side(
+        [
+            _mask("offset", "mask.offset-title", "mask.offset-rule", is_spoken=False),
+            _mask(
+                "top-left",
+                WRONG_TITLE,
+                Name("mask.top-left-rule", mask="candidate.cell"),
+                is_spoken=True,
+            ),
+        ]
+    ),
+    Readouts(
+        {
+            "mask.error": ["offset-error", "top-left-error"],
+            "mask.worst-row-title": ["offset-worst-row", "top-left-worst-row"],
+            "mask.hidden-keys": ["offset-hidden-keys", "hidden-keys"],
+            "mask.argmax-title": ["offset-argmax", "top-left-argmax"],
+            "mask.nan": ["offset-nan", "top-left-nan"],
+        },
+        head=["", "mask.offset-mask", WRONG],
+        caption="mask.caption",
+        caption_reading="state",
+    ),
+    Figure(
+        "errors",
+        "mask.errors-title",
+        Table(
+            "errors.rows",
+            {
+                "position": "mask.position",
+                "offset": "mask.offset-mask",
+                "top_left": "mask.top-left-mask",
+            },
+        ),
+        "mask.show-errors",
+        legend=[
+            key("●", "accent", "mask.offset-mask"),
+            key("×", "wrongly-hidden", WRONG),
+            key("- -", "text", "mask.errors-floor", reading="rounding-floor"),
+        ],
+        summary="errors-summary",
+    ),
+]
+
+
+class MaskLab(Lab):
     """Two masks, and the errors of both; a candidate takes the wrong one's place."""
 
+    title = "mask.title"
+    is_first = True
     draws_candidates = True
 
     def __init__(self) -> None:
         self._offset, self._top_left, self._errors = _MaskFigure(), _MaskFigure(), _ErrorFigure()
         controls = {
-            "n_past": slider("mask.n-past", range(MAX_PAST + 1), 4),
-            "n_new": slider("mask.n-new", range(1, MAX_NEW + 1), 2),
-            "dtype": radio(DTYPES, "float64"),
+            "n_past": slider("mask.n-past", "unit.history", range(MAX_PAST + 1), 4),
+            "n_new": slider("mask.n-new", "unit.chunk", range(1, MAX_NEW + 1), 2),
+            "dtype": radio("mask.dtype", DTYPES, "float64"),
         }
         parts: dict[str, Part] = {
             "offset-mask": self._offset,
             "top-left-mask": self._top_left,
             "errors": self._errors,
         }
-        super().__init__(controls, parts, text_marks(STATES))
+        super().__init__(controls, parts, BLOCKS, STATES)
 
     def show(
         self, n_past: int, n_new: int, dtype: str, candidate: dict[str, Any] | None = None

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from bokeh.models import ColumnDataSource, Model
 
-from kvlab.controlled import ControlledLab, radio, select
+from kvlab.controls import radio, select
 from kvlab.figures import empty_figure
 from kvlab.formats import multiple, size
+from kvlab.lab import Lab
 from kvlab.palette import themed
+from kvlab.view import Block, Figure, Legend, Note, Table, key
 from kvlab.words import Text, worded
 from kvproof import KeptBytes, plan_memory
 from kvproof.experiments.model_shapes import MODEL_SHAPES
@@ -26,18 +28,44 @@ FIRST, LAST, STEP = 20, 50, 5
 """The axis goes from 2 ** 20 to 2 ** 50 bytes, with a tick at every fifth power."""
 
 
-class MemoryLab(ControlledLab):
+COLUMNS = ("model", "heads", "cached", "rolling", "latent")
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            key("○", "muted", "memory.legend-heads"),
+            key("●", "cached", "memory.legend-cached"),
+            key("◆", "cached", "memory.legend-rolling"),
+            key("▲", "cached", "memory.legend-latent"),
+            key("▬", "cached", "memory.legend-least"),
+        ]
+    ),
+    Figure(
+        "bars",
+        "memory.bars",
+        Table("bars.models", {column: f"memory.{column}" for column in COLUMNS}),
+        "memory.show-table",
+        summary="summary",
+        least="34rem",
+        has_heading=False,
+    ),
+    Note("memory.no-weights"),
+]
+
+
+class MemoryLab(Lab):
     """A bar for each model, and marks for other ways to keep the same (see ``Lab``)."""
+
+    title, notice = "memory.title", "memory.notice"
 
     def __init__(self) -> None:
         self._bars = _Bars()
         controls = {
             "context": select("memory.context", CONTEXTS, "8192"),
             "batch": select("memory.batch", BATCHES, "1"),
-            "dtype": radio(DTYPES, "bfloat16"),
-            "kv_heads": radio(HEADS, HEADS[0], HEADS),
+            "dtype": radio("memory.dtype", DTYPES, "bfloat16"),
+            "kv_heads": radio("memory.kv-heads.title", HEADS, HEADS[0], HEADS),
         }
-        super().__init__(controls, {"bars": self._bars}, {})
+        super().__init__(controls, {"bars": self._bars}, BLOCKS)
 
     def show(self, context: str, batch: str, dtype: str, kv_heads: str) -> Iterator[Text]:
         """Draw all models; name the extremes."""

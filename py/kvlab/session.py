@@ -6,42 +6,19 @@ so the page applies either to the one document that it shows.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from bokeh.document import Document
 from bokeh.embed.util import standalone_docs_json_and_render_items
-from bokeh.model import Model
 
-
-class Lab(Protocol):
-    """What a lab offers to the page."""
-
-    roots: dict[str, Model]
-    """Name of the place on the page -> what is drawn there."""
-    widgets: dict[str, tuple[Model, str]]
-    """Name of a control -> its model and the property that holds its value."""
-    outputs: dict[str, tuple[Model, str]]
-    """Name of an output -> a model and a property that depends on the controls."""
-    initial: dict[str, Any]
-    """Name of a control -> its value at the start."""
-    marks: dict[str, str]
-    """A cell's state -> its mark as text, for legends and for the figures' table twins."""
-
-    def states(self) -> Iterator[dict[str, Any]]:
-        """All combinations of control values."""
-        ...
-
-    def drawn_once(self, candidate: dict[str, Any] | None) -> AbstractContextManager[None]:
-        """Draw all that changes inside at its end, once."""
-        ...
+from kvlab.lab import Lab
 
 
 class Session:
     """One document with one lab in it."""
 
-    def __init__(self, make_lab: type[Lab]) -> None:
+    def __init__(self, make_lab: Callable[[], Lab]) -> None:
         self.lab = make_lab()
         self.document = Document()
         with self.document.models.freeze():  # one look at all models instead of one for each root

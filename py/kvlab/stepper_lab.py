@@ -9,10 +9,24 @@ from itertools import product
 from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
 
 from kvlab.cell_figure import CellFigure
-from kvlab.controlled import ControlledLab, Part, Table, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.formats import multiple
-from kvlab.marks import text_marks
+from kvlab.lab import Lab, Part, Rows
 from kvlab.palette import themed
+from kvlab.view import (
+    Block,
+    Entry,
+    Figure,
+    Fold,
+    Legend,
+    Matrix,
+    Note,
+    Readouts,
+    Side,
+    Summary,
+    Table,
+    swatch,
+)
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, Call, trace_calls
 
@@ -27,15 +41,54 @@ MIDDLES = [STRIDE * layer + (MAX_TOKENS - 1) / 2 for layer in range(N_LAYERS)]
 LAYERS = ["axis.layer-1", "axis.layer-2"]
 
 
-class StepperLab(ControlledLab):
-    """Both ways to read the same text, call by call (see ``kvlab.session.Lab``)."""
+def _path(root: str) -> Figure:
+    cells = Matrix(f"{root}_grid.rows", "stepper.corner", "call", "row", "state")
+    return Figure(root, f"stepper.{root}", cells, "stepper.show-cells", least="26rem")
+
+
+CALLS = {
+    "call": "stepper.call",
+    "tokens": "stepper.new-tokens",
+    "recomputed": "stepper.column-recomputed",
+    "again": "stepper.column-again",
+    "computed": "stepper.column-computed",
+    "read": "stepper.column-read",
+}
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            *(swatch(state, f"stepper.legend-{state}") for state in STATES),
+            Entry("stepper.legend-now", swatch="now"),
+        ]
+    ),
+    Side([_path("recomputed"), _path("cached")]),
+    Summary(),
+    Readouts(
+        {
+            f"stepper.{count}": [f"recomputed-{count}", f"cached-{count}"]
+            for count in ("rows", "again", "scores")
+        },
+        head=["", "stepper.recomputed", "stepper.cached"],
+        caption="stepper.caption",
+    ),
+    Fold("stepper.show-calls", "stepper.caption", Table("calls.rows", CALLS)),
+    Note(reading="decoder"),
+]
+
+
+class StepperLab(Lab):
+    """Both ways to read the same text, call by call (see ``kvlab.lab.Lab``)."""
+
+    title, notice = "stepper.title", "stepper.notice"
 
     def __init__(self) -> None:
-        self._recomputed, self._cached, self._table = _Calls(), _Calls(), Table()
+        self._recomputed, self._cached, self._table = _Calls(), _Calls(), Rows()
         controls = {
-            "tokens": slider("stepper.tokens", range(1, MAX_TOKENS + 1), 6),
-            "first": radio(FIRST, "4"),
-            "chunk": radio(CHUNKS, "2"),
+            "tokens": slider(
+                "stepper.tokens", "stepper.spoken-tokens", range(1, MAX_TOKENS + 1), 6
+            ),
+            "first": radio("stepper.first", FIRST, "4"),
+            "chunk": radio("stepper.chunk", CHUNKS, "2"),
         }
         parts: dict[str, Part] = {
             "recomputed": self._recomputed,
@@ -44,7 +97,7 @@ class StepperLab(ControlledLab):
             "recomputed_grid": self._recomputed.grid,
             "cached_grid": self._cached.grid,
         }
-        super().__init__(controls, parts, text_marks(STATES))
+        super().__init__(controls, parts, BLOCKS, STATES)
 
     def show(self, tokens: int, first: str, chunk: str) -> Iterator[Text]:
         """Draw all calls up to the last token read; sum up."""
@@ -108,7 +161,7 @@ class _Calls(CellFigure):
 
     def __init__(self) -> None:
         super().__init__(STATES, aspect_ratio=1.6, mark_size=6)
-        self.grid = Table()
+        self.grid = Rows()
         worded(self.figure.xaxis[0], axis_label="stepper.axis-rows")
         worded(self.figure.yaxis[0], axis_label="stepper.axis-calls")
         self.figure.x_range.update(start=-0.7, end=N_LAYERS * STRIDE - 1.3)

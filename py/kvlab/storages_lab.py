@@ -11,12 +11,14 @@ from bokeh.models import ColumnDataSource, Model, Range1d
 from bokeh.plotting import figure
 
 from kvlab.cell_figure import CellFigure
-from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.figures import empty_figure
 from kvlab.formats import number, size
+from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
 from kvlab.marks import MARKS
 from kvlab.palette import themed
+from kvlab.view import Block, Entry, Figure, Fold, Matrix, Note, Side, Table, key
 from kvlab.words import Text, worded
 from kvproof import StorageReport, compare_storages
 from kvproof.experiments.compare_storages import BLOCK_SIZE, CAPACITY, N_CONTINUED, WINDOWED
@@ -36,22 +38,66 @@ LARGEST = 70_000
 """Bytes at the end of the axis: two static caches are the most."""
 
 
-class StoragesLab(ControlledLab):
-    """The places of one storage, and bytes and errors of all (see ``kvlab.session.Lab``)."""
+PLACES = Matrix("places.cells", "storages.corner", "branch", "index", "twin")
+TABLE = Table(
+    "bytes.rows",
+    {
+        "storage": "storages.name",
+        "text": "storages.bytes-column",
+        "error": "storages.error-column",
+    },
+)
+BLOCKS: list[Block] = [
+    Figure(
+        "places",
+        "storages.places-title",
+        PLACES,
+        "storages.show-places",
+        legend=[
+            key("■", "history", "storages.legend-cached"),
+            key("–", "muted", "storages.legend-empty"),
+            Entry("storages.legend-block", swatch="block"),
+            Entry("storages.legend-shared", mark=SHARED_MARK, swatch="block shared"),
+        ],
+        summary="summary",
+    ),
+    Side(
+        [
+            Figure("bytes", "storages.bytes-title", TABLE, least="22rem"),
+            Figure(
+                "errors",
+                "storages.errors-title",
+                legend=[
+                    key("◆", "cached", "storages.errors-title"),
+                    key("|", "text", "storages.legend-floor"),
+                ],
+                least="22rem",
+            ),
+        ]
+    ),
+    Fold("storages.show-table", "storages.bytes-title", TABLE),
+    Note(reading="decoder"),
+]
+
+
+class StoragesLab(Lab):
+    """The places of one storage, and bytes and errors of all (see ``kvlab.lab.Lab``)."""
+
+    title, notice = "storages.title", "storages.notice"
 
     def __init__(self) -> None:
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
         controls = {
-            "storage": radio(NAMES, "paged"),
-            "prefix": slider("storages.prefix", range(1, MAX_PREFIX + 1), 9),
-            "branches": radio(BRANCHES, "2"),
+            "storage": radio("storages.storage", NAMES, "paged"),
+            "prefix": slider("storages.prefix", "storages.spoken-prefix", range(1, MAX_PREFIX + 1), 9),
+            "branches": radio("storages.branches", BRANCHES, "2"),
         }
         parts: dict[str, Part] = {
             "places": self._places,
             "bytes": self._bytes,
             "errors": self._errors,
         }
-        super().__init__(controls, parts, {})
+        super().__init__(controls, parts, BLOCKS)
 
     def show(self, storage: str, prefix: int, branches: str) -> Iterator[Text]:
         """Draw where the tokens lie, and what that costs."""

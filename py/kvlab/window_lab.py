@@ -10,12 +10,13 @@ import numpy as np
 from bokeh.models import ColumnDataSource, Model, Span
 
 from kvlab.cell_figure import CellFigure
-from kvlab.controlled import ControlledLab, Part, radio, slider
+from kvlab.controls import radio, slider
 from kvlab.figures import axis_outputs, empty_figure, set_axis
 from kvlab.formats import number
+from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
-from kvlab.marks import text_marks
 from kvlab.palette import themed
+from kvlab.view import Block, Figure, Legend, Matrix, Name, Readouts, Side, Words, key, swatch
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, TrimReport, trim_or_refeed
 from kvproof.model.masks import BoolArray
@@ -32,18 +33,46 @@ SAME = 1e-12
 """In float64 what is the same differs by less than this."""
 
 
-class WindowLab(ControlledLab):
+def _field(root: str, title: Words) -> Figure:
+    cells = Matrix(f"{root}.cells", "window.corner", "key", "x", "state")
+    return Figure(root, title, cells, "window.show-field", least="26rem")
+
+
+BLOCKS: list[Block] = [
+    Legend(
+        [
+            *(swatch(state, f"window.legend-{state}") for state in STATES),
+            key("┊", "text", "window.legend-fed"),
+        ]
+    ),
+    Side(
+        [
+            _field("kept", Name("window.kept", {"kept": str(KEPT)})),
+            _field("refed", "window.refed"),
+        ]
+    ),
+    Figure("errors", "window.differences", summary="summary", least="34rem"),
+    Readouts(
+        {f"window.{name}": [name] for name in ERRORS},
+        head=["", "window.difference"],
+    ),
+]
+
+
+class WindowLab(Lab):
     """What the kept keys have seen, what those fed again have, and how far they differ."""
+
+    title, notice = "window.title", "window.notice"
 
     def __init__(self) -> None:
         self._kept, self._refed, self._errors = _Field(), _RefedField(), _Errors()
         controls = {
-            "tokens": slider("window.tokens", range(8, 25, 2), 16),
-            "extra": slider("window.extra", range(9), 0),
-            "window": radio(list(WINDOWS), "window.none", list(WINDOWS)),
+            "tokens": slider("window.tokens", "window.spoken-tokens", range(8, 25, 2), 16),
+            "extra": slider("window.extra", "window.spoken-extra", range(9), 0),
+            "window": radio("window.window", list(WINDOWS), "window.none", list(WINDOWS)),
         }
         parts: dict[str, Part] = {"kept": self._kept, "refed": self._refed, "errors": self._errors}
-        super().__init__(controls, parts, text_marks(STATES))
+        super().__init__(controls, parts, BLOCKS, STATES)
 
     def show(self, tokens: int, extra: int, window: str) -> Iterator[Text]:
         """Draw both fields and the differences."""
@@ -71,7 +100,6 @@ def _errors(result: TrimReport) -> list[float]:
 
 def _summary(result: TrimReport) -> Iterator[Text]:
     lost = int((result.kept_seen & ~result.refed_seen).sum())
-    yield Text("kept", "window.kept", {"kept": str(result.kept)})
     case = {"tokens": str(result.n_total), "kept": str(result.kept), "refed": str(result.refed)}
     yield Text("summary", "window.case", case)
     if lost == 0:
@@ -154,14 +182,7 @@ class _Errors:
         worded(self.figure.xaxis[0], axis_label="window.axis-difference")
         self.figure.y_range.update(start=len(ERRORS) - 0.4, end=-0.6)
         self.figure.yaxis.ticker.ticks = list(range(len(ERRORS)))
-        messages = [
-            "window.keys-1",
-            "window.values-1",
-            "window.keys-2",
-            "window.values-2",
-            "window.logits",
-        ]
-        overrides: dict[float, str] = dict(enumerate(messages))
+        overrides: dict[float, str] = dict(enumerate(f"window.{name}" for name in ERRORS))
         worded(self.figure.yaxis[0], major_label_overrides=overrides)
         self._rows = ColumnDataSource()
         points = self.figure.scatter("x", "row", source=self._rows, marker="diamond", size=12)

@@ -1,6 +1,7 @@
 """What the pages show of the labs before any script runs."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ def default_state(name: str, data: dict[str, Any], words: Catalogue) -> dict[str
     Returns:
         ``name``; ``initial``: the controls' values; ``outputs`` by name; ``readouts``: by name
         their text in the language of ``words`` and their value; ``marks``: a cell's state -> its
-        mark as text.
+        mark as text; ``page``: what the lab declares of itself; ``table``: the head and the rows
+        of a table that it declares.
     """
     table = data["table"]
     key = ",".join(str(value) for value in data["initial"].values())
@@ -39,6 +41,23 @@ def default_state(name: str, data: dict[str, Any], words: Catalogue) -> dict[str
         "outputs": outputs,
         "readouts": readouts(outputs["texts"], words),
         "marks": data["marks"],
+        "page": data["page"],
+        "table": partial(_table, outputs, words),
+    }
+
+
+def _table(outputs: dict[str, Any], words: Catalogue, declared: dict[str, Any]) -> dict[str, Any]:
+    """The head and the rows of a ``Table`` or ``Matrix`` of ``kvlab.view`` (as lab-tables.js)."""
+    data = outputs[declared["of"]]
+    if columns := declared.get("columns"):
+        head = [words.say(title) for title in columns.values()]
+        return {"head": head, "rows": list(zip(*(data[name] for name in columns), strict=True))}
+    rows, columns, values = (data[declared[name]] for name in ("row", "column", "value"))
+    headings = list(dict.fromkeys(columns))
+    starts = range(0, len(values), len(headings))
+    return {
+        "head": [words.say(declared["corner"]), *headings],
+        "rows": [[rows[start], *values[start : start + len(headings)]] for start in starts],
     }
 
 

@@ -220,7 +220,7 @@ def render(
         name = match[1]
         if name.startswith("lab_"):
             lab = context["labs"][name.removeprefix("lab_")]
-            return templates.get_template(f"labs/{lab['name']}.html.j2").render(lab=lab)
+            return templates.get_template("lab.html.j2").render(lab=lab)
         return templates.get_template(f"{name}.html.j2").render(context)
 
     front, html = to_html(templates.from_string(source).render(context))

@@ -87,7 +87,7 @@ def write_stdlib(at_start: list[str], target: str) -> None:
 
 
 def write_lab(name: str, project: str, folder: str) -> None:
-    """A lab's document, its table of states, and its marks as text, as JSON; and its modules.
+    """A lab's document, its table of states, and what its template needs, as JSON; and its modules.
 
     Our modules are imported anew, so that the list has those that this lab needs and no others.
     """
@@ -105,6 +105,7 @@ def write_lab(name: str, project: str, folder: str) -> None:
         "description": session.description(),
         "initial": session.lab.initial,
         "marks": session.lab.marks,
+        "page": session.lab.page,
     }
     data["table"] = state_table(session)
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)

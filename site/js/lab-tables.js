@@ -7,7 +7,7 @@
  */
 
 /**
- * Fills the tables of a lab (see site/templates/labs/_parts.html.j2), a folded one when it's opened.
+ * Fills the tables of a lab (see site/templates/lab.html.j2), a folded one when it's opened.
  *
  * @param {string} lab
  * @param {(name: string) => Columns} output the present value of an output

@@ -23,6 +23,7 @@ def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
         "description": session.description(),
         "initial": initial,
         "marks": session.lab.marks,
+        "page": session.lab.page,
         "table": {"states": {f"{n_past},{n_new},1": list(range(len(pool)))}, "pool": pool},
     }
 
@@ -33,6 +34,8 @@ def text_of_the_page(results: dict[str, Any], lab: dict[str, Any]) -> str:
         "labs": {"mask": default_state("mask", lab, words_of(ENGLISH))},
         "cells": [],
         "download": "kv_cache_cpu.ipynb",
+        "wheel": "kvproof.whl",
+        "wheels": [],
         "root": "",
         "pages": "",
     }

@@ -3,59 +3,53 @@
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import panel as pn
 import pytest
 from bokeh.document import Document
 from bokeh.models import ColumnDataSource, Model, Range1d
 
+from kvlab.controls import radio, slider
+from kvlab.lab import Lab, Part
 from kvlab.session import Session, state_table
+from kvlab.words import Text
 
 
-class Multiples:
+class Source:
+    """A part with one output."""
+
+    def __init__(self, figure: Model, name: str, attr: str) -> None:
+        self.figure = figure
+        self.outputs = {name: (figure, attr)}
+
+
+class Multiples(Lab):
     """A lab as small as can be: the multiples of ``factor`` up to 3 times, and their range."""
 
     made: "Multiples"
+    title = "mask.title"
 
     def __init__(self) -> None:
         Multiples.made = self
         self.answered: list[int] = []
-        self.factor = pn.widgets.IntSlider(label="Factor", start=0, end=4, value=2)
-        self.sign = pn.widgets.RadioBoxGroup(label="Sign", options=["plus", "minus"], value="plus")
-        for control in (self.factor, self.sign):
-            control.param.watch(lambda _: self._update(), "value")
+        self.controls = {
+            "factor": slider("mask.n-past", "unit.history", range(5), 2),
+            "sign": radio("mask.dtype", ["plus", "minus"], "plus"),
+        }
         self._source, self._range = ColumnDataSource(), Range1d()
-        models = {"factor": self.factor.get_root(), "sign": self.sign.get_root()}
-        self.roots: dict[str, Model] = {**models, "multiples": self._source, "range": self._range}
-        self.widgets: dict[str, tuple[Model, str]] = {
-            "factor": (models["factor"], "value"),
-            "sign": (models["sign"], "active"),
+        parts: dict[str, Part] = {
+            "end": Source(self._range, "end", "end"),
+            "multiples": Source(self._source, "data", "data"),
         }
-        self.outputs: dict[str, tuple[Model, str]] = {
-            "end": (self._range, "end"),
-            "multiples": (self._source, "data"),
-        }
-        self.initial = {"factor": 2, "sign": 0}
-        self.marks: dict[str, str] = {}
-        self._update()
+        super().__init__(self.controls, parts, [])
 
-    def states(self) -> Iterator[dict[str, Any]]:
-        for sign in (0, 1):
-            for factor in range(5):
-                yield {"factor": factor, "sign": sign}
-
-    @contextmanager
-    def drawn_once(self, candidate: dict[str, Any] | None) -> Iterator[None]:
-        assert candidate is None
-        yield
-
-    def _update(self) -> None:
-        factor = self.factor.value * {"plus": 1, "minus": -1}[self.sign.value]
+    def show(self, factor: int, sign: str) -> list[Text]:
+        """Draw them."""
+        factor *= {"plus": 1, "minus": -1}[sign]
         self.answered.append(factor)
         self._source.data = {"times": [1, 2, 3], "value": [factor, 2 * factor, 3 * factor]}
         self._range.end = 3 * abs(factor)
+        return []
 
 
 @pytest.fixture
@@ -64,7 +58,8 @@ def session() -> Session:
 
 
 def state(factor: int) -> list[Any]:
-    return [3 * abs(factor), {"times": [1, 2, 3], "value": [factor, 2 * factor, 3 * factor]}]
+    multiples = {"times": [1, 2, 3], "value": [factor, 2 * factor, 3 * factor]}
+    return [3 * abs(factor), multiples, {"key": [], "message": [], "args": [], "value": []}]
 
 
 def test_a_session_starts_with_the_labs_first_state(session: Session) -> None:
@@ -73,8 +68,8 @@ def test_a_session_starts_with_the_labs_first_state(session: Session) -> None:
 
 def test_a_patch_moves_panels_widget_and_the_outputs(session: Session) -> None:
     session.set({"factor": 4, "sign": 1})
-    assert Multiples.made.factor.value == 4
-    assert Multiples.made.sign.value == "minus"
+    assert Multiples.made.controls["factor"].value == 4
+    assert Multiples.made.controls["sign"].value == "minus"
     assert session.state() == state(-4)
 
 
@@ -84,6 +79,12 @@ def test_setting_what_is_set_answers_nothing(session: Session) -> None:
     assert Multiples.made.answered == before
 
 
+def test_all_that_changes_at_once_is_drawn_once(session: Session) -> None:
+    Multiples.made.answered.clear()
+    session.set({"factor": 4, "sign": 1})
+    assert Multiples.made.answered == [-4]
+
+
 def test_the_last_of_many_moves_wins(session: Session) -> None:
     for factor in (0, 4, 1, 3, 1):
         session.set({"factor": factor, "sign": 0})
@@ -91,7 +92,7 @@ def test_the_last_of_many_moves_wins(session: Session) -> None:
 
 
 def test_outputs_come_in_the_described_order(session: Session) -> None:
-    assert list(session.description()["outputs"]) == ["end", "multiples"]
+    assert list(session.description()["outputs"]) == ["end.end", "multiples.data", "texts"]
     assert session.state()[0] == 6
 
 
@@ -106,12 +107,12 @@ def test_what_json_does_not_have_is_refused_by_name(session: Session, number: fl
 
     class Broken(Session):
         def state(self) -> list[Any]:
-            return [1, {"times": [1, 2, 3], "value": [0, number, 0]}]
+            return [1, {"times": [1, 2, 3], "value": [0, number, 0]}, {}]
 
     broken = Broken(Multiples)
-    with pytest.raises(ValueError, match="the lab's output 'multiples' can't be shown"):
+    with pytest.raises(ValueError, match="the lab's output 'multiples.data' can't be shown"):
         broken.answer('{"factor": 3, "sign": 0}')
-    with pytest.raises(ValueError, match="the lab's output 'multiples' can't be shown"):
+    with pytest.raises(ValueError, match="the lab's output 'multiples.data' can't be shown"):
         state_table(broken)
 
 
@@ -128,7 +129,7 @@ def test_a_page_can_rebuild_the_document_from_its_description(session: Session) 
             found[name] = getattr(rebuilt.get_model_by_id(place["id"]), place["attr"])
     assert found["factor"] == 2
     assert found["sign"] == 0
-    assert [found["end"], found["multiples"]] == state(2)
+    assert [found["end.end"], found["multiples.data"], found["texts"]] == state(2)
 
 
 def test_two_sessions_do_not_share_a_model(session: Session) -> None:
@@ -141,7 +142,7 @@ def test_two_sessions_do_not_share_a_model(session: Session) -> None:
 
 def test_the_table_gives_each_state_back_exactly(session: Session) -> None:
     table = json.loads(json.dumps(state_table(session)))
-    assert list(table["states"]) == [f"{factor},{sign}" for sign in (0, 1) for factor in range(5)]
+    assert list(table["states"]) == [f"{factor},{sign}" for factor in range(5) for sign in (0, 1)]
     for key, indices in table["states"].items():
         factor, sign = map(int, key.split(","))
         assert [table["pool"][index] for index in indices] == state(-factor if sign else factor)
@@ -151,7 +152,7 @@ def test_the_table_stores_each_value_once(session: Session) -> None:
     """Five ends serve both signs; of the multiples only those of 0 are equal."""
     table = state_table(session)
     values = [json.dumps(value) for value in table["pool"]]
-    assert len(values) == len(set(values)) == 5 + 9
+    assert len(values) == len(set(values)) == 5 + 9 + 1
 
 
 def test_equal_numbers_of_different_kinds_stay_apart() -> None:

@@ -3,9 +3,7 @@
 import pytest
 from bokeh.models import LinearAxis, Span
 
-from kvlab.controlled import select
-from kvlab.labs import LABS, lab_class
-from kvlab.mask_lab import MaskLab
+from kvlab.controls import select
 from kvlab.words import Text, columns, plain, worded
 
 
@@ -50,13 +48,3 @@ def test_a_list_keeps_its_values_beside_its_words() -> None:
 def test_a_property_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(AttributeError, match="title"):
         worded(Span(location=0), title="mask.title")
-
-
-def test_each_lab_is_found_by_its_name() -> None:
-    assert lab_class("mask") is MaskLab
-    assert all(lab_class(name).__name__.lower() == f"{name}lab" for name in LABS)
-
-
-def test_an_unknown_lab_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="no lab 'flask'; the labs are mask"):
-        lab_class("flask")

@@ -1,27 +1,30 @@
-"""What most labs have in common: Panel controls that move figures and texts.
+"""A lab: Panel controls that move figures and texts, and what the page shows of them.
 
-A lab of this kind says which controls it has, and what one state looks like; the rest is here.
+A lab says once which controls, figures, tables and texts it has, and what one state looks like; the
+rest is here, in ``kvlab.session`` and in one template.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any, ClassVar, Protocol
 
-import panel as pn
-from bokeh.models import ColumnDataSource, Model, Select
+from bokeh.models import ColumnDataSource, Model
 
-from kvlab.controls import style
-from kvlab.words import Text, columns, worded
+from kvlab.controls import Control
+from kvlab.marks import MARKS
+from kvlab.view import Block, declared
+from kvlab.words import Text, columns
 
 Output = tuple[Model, str]
+"""A model and a property that depends on the controls."""
 
 
 class Part(Protocol):
     """Something that a lab shows, mostly a figure."""
 
     outputs: dict[str, Output]
-    """Name -> a model and a property that depends on the controls."""
+    """By name."""
 
     @property
     def figure(self) -> Model:
@@ -29,7 +32,7 @@ class Part(Protocol):
         ...
 
 
-class Table:
+class Rows:
     """Rows for a table alone, where no figure has them in this form."""
 
     def __init__(self) -> None:
@@ -41,84 +44,38 @@ class Table:
         self.figure.data = dict(columns)
 
 
-class Control:
-    """A control: its model, which property holds its value, and which values there are.
-
-    Args:
-        widget: of Panel, or a Bokeh model where Panel's would need Panel's own scripts.
-        values: all values of the property, in order.
-        options: what the values are the numbers of; None: they are what they are.
-    """
-
-    def __init__(
-        self, widget: Any, values: Iterable[Any], options: list[str] | None = None
-    ) -> None:
-        self._widget = widget
-        self.values = list(values)
-        is_panel = isinstance(widget, pn.widgets.Widget)
-        if is_panel:
-            widget.sizing_mode = "stretch_width"
-        self.model: Any = style(widget.get_root() if is_panel else widget)
-        self.attr = "value" if options is None else "active"
-
-    @property
-    def value(self) -> Any:
-        """What the lab is to show."""
-        return self._widget.value
-
-    def on_change(self, act: Callable[[], None]) -> None:
-        """Call ``act`` whenever the value is another."""
-        if isinstance(self._widget, pn.widgets.Widget):
-            self._widget.param.watch(lambda _: act(), "value")
-        else:
-            self._widget.on_change("value", lambda _attr, _old, _new: act())
-
-
-def slider(title: str, values: range, value: int) -> Control:
-    """A slider over ``values``; ``title`` is a message."""
-    widget = pn.widgets.IntSlider(start=values[0], end=values[-1], step=values.step, value=value)
-    control = Control(widget, values)
-    worded(control.model, title=title)
-    return control
-
-
-def radio(options: list[str], value: str, messages: list[str] | None = None) -> Control:
-    """Buttons; ``messages`` are their labels where they aren't the same in every language."""
-    widget = pn.widgets.RadioBoxGroup(options=options, value=value, inline=True)
-    control = Control(widget, range(len(options)), options)
-    if messages is not None:
-        worded(control.model, labels=messages)
-    return control
-
-
-def select(
-    title: str, options: list[str], value: str, messages: list[str] | None = None
-) -> Control:
-    """A list to choose from; ``messages`` are what it shows where that isn't the options."""
-    widget = Select(options=options, value=value, sizing_mode="stretch_width")
-    worded(widget, title=title)
-    if messages is not None:
-        worded(widget, options=list(zip(options, messages, strict=True)))
-    return Control(widget, options)
-
-
-class ControlledLab:
-    """A lab (see ``kvlab.session.Lab``) whose subclass implements ``show``.
+class Lab:
+    """A subclass says what it is, hands its controls, parts and blocks over, and has ``show``.
 
     What it shows is a function of its controls and, if it ``draws_candidates``, of what a mask or a
     decoder of the visitor's does there.
+
+    Args:
+        controls: by name, in the order of the page.
+        parts: by name what is drawn.
+        blocks: what the page shows, in order.
+        states: those of cells in figures and tables, of ``MARKS``.
     """
 
+    title: ClassVar[str]
+    """A message, as is the next."""
+    notice: ClassVar[str] = ""
+    """What to see in it."""
+    is_first: ClassVar[bool] = False
+    """The page begins with it: its title is only heard, and it says where all numbers come from."""
     draws_candidates: ClassVar[bool] = False
     """``show`` takes ``candidate``: None, or what ``kvlab.candidate.Candidate.answer`` says."""
 
     def __init__(
-        self, controls: dict[str, Control], parts: Mapping[str, Part], marks: dict[str, str]
+        self,
+        controls: dict[str, Control],
+        parts: Mapping[str, Part],
+        blocks: Sequence[Block],
+        states: Iterable[str] = (),
     ) -> None:
         self._controls = controls
         self._candidate: dict[str, Any] | None = None
         self._waits = self._is_stale = False
-        self.marks = marks
         self._texts = ColumnDataSource(name="texts")
         for control in controls.values():
             control.on_change(self._update)
@@ -127,9 +84,11 @@ class ControlledLab:
             **{name: part.figure for name, part in parts.items()},
             "texts": self._texts,
         }
+        """Name of the place on the page -> what is drawn there."""
         self.widgets: dict[str, Output] = {
             name: (control.model, control.attr) for name, control in controls.items()
         }
+        """Name of a control -> its model and the property that holds its value."""
         self.outputs: dict[str, Output] = {
             **{
                 f"{name}.{o}": out
@@ -139,6 +98,18 @@ class ControlledLab:
             "texts": (self._texts, "data"),
         }
         self.initial = {name: getattr(model, attr) for name, (model, attr) in self.widgets.items()}
+        """Name of a control -> its value at the start."""
+        self.marks = {state: MARKS[state].text for state in states}
+        """A cell's state -> its mark as text, for legends and tables."""
+        self.page: dict[str, Any] = {
+            "title": self.title,
+            "notice": self.notice,
+            "is_first": self.is_first,
+            "controls": {name: control.page for name, control in controls.items()},
+            "blocks": declared(blocks),
+            "ratios": {n: getattr(p.figure, "aspect_ratio", None) for n, p in parts.items()},
+        }
+        """All of this that the template needs, for JSON."""
         self._update()
 
     def show(self, *args: Any, **values: Any) -> Iterable[Text]:
