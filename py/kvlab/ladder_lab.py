@@ -24,12 +24,12 @@ from kvproof.experiments import error_ladder
 from kvproof.experiments.error_ladder import GROUPS, Rung
 
 LOOKS = {
-    "float64": ("circle", "accent"),
-    "float32": ("square", "accent"),
-    "int8": ("diamond", "accent"),
-    "broken": ("x", "error"),
+    "float64": ("circle", "●", "accent"),
+    "float32": ("square", "■", "accent"),
+    "int8": ("diamond", "◆", "accent"),
+    "broken": ("x", "×", "error"),
 }
-"""Group -> its mark and its concept."""
+"""Group -> its mark, the same as text, and its concept."""
 KEYS = {
     "one shot": "one-shot",
     "ones": "ones",
@@ -64,10 +64,7 @@ def all_rungs() -> list[Rung]:
 BLOCKS: list[Block] = [
     Legend(
         [
-            key("●", "accent", "ladder.legend-float64"),
-            key("■", "accent", "ladder.legend-float32"),
-            key("◆", "accent", "ladder.legend-int8"),
-            key("×", "error", "ladder.legend-broken"),
+            *(key(text, ink, f"ladder.legend-{group}") for group, (_, text, ink) in LOOKS.items()),
             key("✖", "wrongly-hidden", "ladder.legend-chosen"),
             key("┊", "text", "ladder.legend-floors"),
         ]
@@ -101,7 +98,7 @@ class LadderLab(Lab):
         parts: dict[str, Part] = {"rungs": self._ladder, "all": self._table}
         super().__init__(controls, parts, BLOCKS)
         self._table.show(
-            group=[rung.group for rung in rungs],
+            group=[LOOKS[rung.group][1] for rung in rungs],
             name=[rung.name for rung in rungs],
             error=[number(rung.error) for rung in rungs],
         )
@@ -160,7 +157,7 @@ class _Ladder:
     def _draw_group(self, line: int, group: str, errors: list[float]) -> None:
         """All of a group, spread a little so that equal errors stay visible."""
         spread = [line + 0.3 * ((7 * i) % 11 - 5) / 5 for i in range(len(errors))]
-        marker, concept = LOOKS[group]
+        marker, _, concept = LOOKS[group]
         points = self.figure.scatter(
             [place(error) for error in errors], spread, marker=marker, size=6, fill_alpha=0.3
         )
