@@ -89,7 +89,9 @@ class StoragesLab(Lab):
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
         controls = {
             "storage": radio("storages.storage", NAMES, "paged"),
-            "prefix": slider("storages.prefix", "storages.spoken-prefix", range(1, MAX_PREFIX + 1), 9),
+            "prefix": slider(
+                "storages.prefix", "storages.spoken-prefix", range(1, MAX_PREFIX + 1), 9
+            ),
             "branches": radio("storages.branches", BRANCHES, "2"),
         }
         parts: dict[str, Part] = {
