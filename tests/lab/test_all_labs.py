@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import brotli
@@ -48,6 +49,45 @@ def test_each_control_has_an_effect(name: str) -> None:
     for control, initial in session.lab.initial.items():
         others = {v[control] for v, _ in all_states(name)} - {initial}
         assert any(move(session, **{control: other}) != before for other in others), control
+
+
+WRONG = {"slider": -99, "radio": 99, "select": "no such choice"}
+
+
+def test_what_no_control_can_send_is_an_error(name: str) -> None:
+    for control, declared in new_session(name).lab.page["controls"].items():
+        with pytest.raises((ValueError, IndexError, KeyError)):
+            move(new_session(name), **{control: WRONG[declared["kind"]]})
+
+
+def test_what_a_lab_declares_is_there(name: str) -> None:
+    """Every read-out in every state, every table in the first, every figure with its shape."""
+    lab = new_session(name).lab
+    found = list(everything(lab.page["blocks"]))
+    readouts = [one["rows"] for one in found if one.get("kind") == "readouts"]
+    keys = {key for rows in readouts for row in rows.values() for key in row}
+    for part in ("key", "reading", "caption_reading", "summary"):
+        keys |= {one[part] for one in found if one.get(part)}
+    for _, state in all_states(name):
+        assert keys <= set(state["texts"]["key"])
+    state = move(new_session(name))
+    for table in (one for one in found if "of" in one):
+        columns = table.get("columns") or {table[part] for part in ("row", "column", "value")}
+        assert set(columns) <= state[table["of"]].keys()
+    figures = [one for one in found if "root" in one]
+    assert figures
+    assert all(lab.page["ratios"][figure["root"]] > 0 for figure in figures)
+    assert all(figure["table"] or not figure["fold"] for figure in figures)
+
+
+def everything(declared: Any) -> Iterator[dict[str, Any]]:
+    """Each dictionary inside."""
+    if isinstance(declared, dict):
+        yield declared
+        declared = list(declared.values())
+    if isinstance(declared, list):
+        for one in declared:
+            yield from everything(one)
 
 
 def notes(name: str, kind: str) -> list[tuple[Model, dict[str, Any]]]:
@@ -98,10 +138,22 @@ def test_every_message_of_every_state_is_in_the_catalogue(name: str, language: s
             assert places(catalogue[message]) == args.keys(), message
             said.add(message)
     assert len(said) > 1
+    for message in page_messages(new_session(name).lab.page):
+        assert message in catalogue
     for _, messages in notes(name, "worded"):
         for message in messages.values():
             found = [message] if isinstance(message, str) else list(dict_values(message))
             assert all(one in catalogue and not places(catalogue[one]) for one in found)
+
+
+def page_messages(page: dict[str, Any]) -> Iterator[str]:
+    """Messages that the template says: all texts with a point that name no output."""
+    for one in everything(page):
+        texts = [value for key, value in one.items() if key != "of"]
+        texts += one.get("head", []) + list(one["rows"] if one.get("kind") == "readouts" else [])
+        yield from (
+            text for text in texts if isinstance(text, str) and re.match(r"[a-z]+\.\S", text)
+        )
 
 
 def dict_values(messages: Any) -> list[str]:

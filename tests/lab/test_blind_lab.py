@@ -166,13 +166,6 @@ def test_a_mistake_in_the_right_decoder_is_drawn(monkeypatch: pytest.MonkeyPatch
     assert state["errors.cells"]["text"].count(UNSEEN_MARK) == len(N_NEW)
 
 
-def test_what_no_control_can_send_is_an_error() -> None:
-    with pytest.raises(IndexError):
-        move(Session(BlindLab), dtype=2)
-    with pytest.raises(KeyError):
-        move(Session(BlindLab), bug="no-such")
-
-
 # --- Something of the visitor's own ---------------------------------------------------------------
 
 

@@ -84,14 +84,3 @@ def test_a_mask_with_a_leak_is_drawn_where_it_leaks(monkeypatch: pytest.MonkeyPa
     assert verdict == "causality.leaks-some"
     assert (args["moved"], args["all"]) == ("4", "9")
     assert [n for n, state in enumerate(states) if state == "wrongly-seen"] == [5, 6, 7, 8]
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [({"changed": N_TOTAL}, ValueError), ({"changed": -1}, ValueError), ({"mask": 2}, IndexError)],
-)
-def test_what_no_control_can_send_is_an_error(
-    values: dict[str, int], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        move(Session(CausalityLab), **values)

@@ -131,13 +131,3 @@ def test_a_copy_beside_the_module_comes_first(
     monkeypatch.setattr(kvlab, "__path__", [*kvlab.__path__, str(tmp_path)])
     assert load_stored("cpu_timing.json") == '{"rows": []}'
     assert load_stored("no_such.json") is None
-
-
-@pytest.mark.parametrize(
-    ("values", "error"), [({"prefix": -1}, ValueError), ({"steps": 4}, IndexError)]
-)
-def test_what_no_control_can_send_is_an_error(
-    values: dict[str, int], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        move(Session(CountsLab), **values)

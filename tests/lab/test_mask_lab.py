@@ -148,22 +148,6 @@ def test_panels_own_widgets_would_ask_one() -> None:
     assert urls(standalone_docs_json(document.roots))
 
 
-@pytest.mark.parametrize(
-    ("values", "error", "message"),
-    [
-        ({"n_past": 4, "n_new": 0, "dtype": 1}, ValueError, "n_new must be at least 1, got 0"),
-        ({"n_past": -1, "n_new": 2, "dtype": 1}, ValueError, "n_past must be at least 0, got -1"),
-        ({"n_past": 4, "n_new": 2, "dtype": 2}, IndexError, "list index out of range"),
-        ({"n_past": 4, "n_new": 2}, KeyError, "dtype"),
-    ],
-)
-def test_what_no_control_can_send_is_an_error(
-    session: Session, values: dict[str, Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        session.set(values)
-
-
 @pytest.fixture
 def with_nan(monkeypatch: pytest.MonkeyPatch) -> None:
     """No state of ours has one; a broken build must not look healthy."""

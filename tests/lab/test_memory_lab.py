@@ -96,16 +96,3 @@ def test_another_formula_would_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None
     before = move(Session(MemoryLab))["bars.cached"]["bytes"]
     monkeypatch.setattr("kvlab.memory_lab.plan_memory", twice)
     assert move(Session(MemoryLab))["bars.cached"]["bytes"] == [2 * n for n in before]
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"context": "0"}, "context must be at least 1, got 0"),
-        ({"batch": "0"}, "batch_size must be at least 1, got 0"),
-        ({"context": "many"}, "invalid literal"),
-    ],
-)
-def test_what_no_control_can_send_is_an_error(values: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        move(Session(MemoryLab), **values)

@@ -136,14 +136,3 @@ def test_a_cache_that_forgets_to_be_one_is_drawn(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kvlab.stepper_lab.trace_calls", never_cached)
     state = move(Session(StepperLab), tokens=8, first=0, chunk=0)
     assert state["cached.cells"]["state"].count("recompute") == 2 * sum(range(8))
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [({"tokens": 0}, ValueError), ({"first": 4}, IndexError), ({"chunk": 4}, IndexError)],
-)
-def test_what_no_control_can_send_is_an_error(
-    values: dict[str, int], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        move(Session(StepperLab), **values)

@@ -120,18 +120,3 @@ def test_a_pool_that_shares_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) ->
     assert HEAVY not in state["places.blocks"]["width"]
     assert "shared" not in state["places.cells"]["state"]
     assert "storages.shared" not in dict(sentences(state, "summary"))
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [
-        ({"prefix": 0}, ValueError),
-        ({"prefix": 30}, ValueError),
-        ({"storage": len(NAMES)}, IndexError),
-    ],
-)
-def test_what_no_control_can_send_is_an_error(
-    values: dict[str, int], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        move(Session(StoragesLab), **values)

@@ -99,14 +99,3 @@ def test_a_cache_that_is_not_trimmed_but_fed_again_is_drawn(
     monkeypatch.setattr("kvlab.window_lab.trim_or_refeed", all_again)
     state = move(Session(WindowLab), tokens=12)
     assert "wrongly-hidden" not in state["refed.cells"]["state"]
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [({"tokens": 3}, ValueError), ({"extra": -1}, ValueError), ({"window": 2}, IndexError)],
-)
-def test_what_no_control_can_send_is_an_error(
-    values: dict[str, int], error: type[Exception]
-) -> None:
-    with pytest.raises(error):
-        move(Session(WindowLab), **values)

@@ -4,7 +4,6 @@ import random
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.site.lab_page import DEFAULT, DTYPES, SAVE_DATA, Lab, PrebuiltTable, State
@@ -57,15 +56,6 @@ def test_argmax_sees_only_some_of_the_broken_rows(prebuilt_lab: Lab) -> None:
     prebuilt_lab.move_to(state)
     assert prebuilt_lab.value("top-left-argmax") == pytest.approx(4 / 6)
     expect(prebuilt_lab.readout("top-left-argmax")).to_have_text("67% (4 of 6)")
-
-
-@states
-def test_live_numbers_equal_the_prebuilt_ones_to_the_last_bit(
-    live_lab: Lab, table: PrebuiltTable, state: State
-) -> None:
-    live_lab.move_to(state)
-    assert live_lab.outputs(table) == table.outputs(state)
-    assert live_lab.readouts() == table.readouts(state)
 
 
 def test_precision_changes_the_floor_and_the_errors(lab: Lab) -> None:
@@ -174,47 +164,6 @@ def test_golden_grids_in_the_table_twins(lab: Lab, state: State, name: str, rows
     assert [f"{query} {''.join(marks)}" for query, *marks in shown] == rows
 
 
-@states
-def test_table_twins_equal_what_is_drawn(
-    prebuilt_lab: Lab, table: PrebuiltTable, state: State
-) -> None:
-    prebuilt_lab.move_to(state)
-    drawn = prebuilt_lab.outputs(table)
-    for name in MASKS:
-        cells = drawn[f"{name}-mask.cells"]
-        rows = prebuilt_lab.table_rows(f"{name}-mask.cells")
-        assert [mark for _, *marks in rows for mark in marks] == [MARKS[s] for s in cells["state"]]
-        assert [int(row[0]) for row in rows] == sorted(set(cells["y"]))
-    columns = (drawn["errors.rows"][name] for name in ("position", "offset", "top_left"))
-    rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
-    assert prebuilt_lab.table_rows("errors.rows") == rows
-
-
-@states
-def test_error_figure_draws_each_row_and_the_floor(lab: Lab, state: State) -> None:
-    lab.move_to(state)
-    expected = state.report()
-    figure = lab.page.evaluate(
-        """() => {
-          const figure = Bokeh.documents[0].get_model_by_name("errors");
-          const [floor] = figure.center.filter(
-            (model) => model.type === "Span" && model.dimension === "width");
-          const points = figure.renderers.map(({ glyph, data_source: { data } }) => (
-            { x: [...data[glyph.x.field]], y: [...data[glyph.y.field]] }));
-          return { points, floor: floor.location, scale: figure.y_scale.type,
-                   bottom: figure.y_range.start, top: figure.y_range.end };
-        }"""
-    )
-    rounding = 10 * expected.rounding_floor
-    assert figure["scale"] == "LogScale"
-    assert figure["floor"] == pytest.approx(expected.rounding_floor, rel=1e-6)
-    results = (expected.offset, expected.top_left)
-    for points, result in zip(figure["points"], results, strict=True):
-        assert np.rint(points["x"]).tolist() == list(range(state.n_past, sum(state[:2])))
-        assert points["y"] == pytest.approx(result.row_errors.tolist(), rel=1e-3, abs=rounding)
-        assert all(figure["bottom"] < y < figure["top"] for y in points["y"]), "outside the axis"
-
-
 def test_summaries_change_with_the_state(lab: Lab) -> None:
     names = ["offset-summary", "top-left-summary", "errors-summary"]
     before = [lab.readout(name).inner_text() for name in names]
@@ -305,12 +254,6 @@ def test_a_slider_says_its_name_and_value(
         "now": getattr(DEFAULT, name),
     }
     expect(slider).to_have_attribute("aria-valuetext", f"{UNITS[name]} {getattr(DEFAULT, name)}")
-
-
-def test_the_precision_is_a_named_group_of_radio_buttons(prebuilt_lab: Lab) -> None:
-    group = prebuilt_lab.page.get_by_role("group", name="Precision")
-    expect(group.get_by_role("radio")).to_have_count(2)
-    expect(group.get_by_role("radio", name="float64")).to_be_checked()
 
 
 def test_the_last_of_many_moves_wins(lab: Lab, table: PrebuiltTable) -> None:
