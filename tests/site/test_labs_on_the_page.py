@@ -94,7 +94,8 @@ READ = """
 (outputs) => {
   const id = Object.values(outputs)[0].id;
   const doc = Bokeh.documents.find((doc) => doc.get_model_by_id(id));
-  const plain = (value) => value instanceof Map ? Object.fromEntries(value) : value;
+  const plain = (value) => // a glyph's size is {value: 16}
+    value instanceof Map ? Object.fromEntries(value) : value?.value ?? value;
   return JSON.stringify(Object.fromEntries(
     Object.entries(outputs).map(([name, { id, attr }]) =>
       [name, plain(doc.get_model_by_id(id)[attr])])));
