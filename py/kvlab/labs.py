@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
 
 import kvlab
-from kvlab.lab import Lab
-from kvlab.session import Session
+
+if TYPE_CHECKING:  # the builder asks for the names at every start
+    from kvlab.lab import Lab
+    from kvlab.session import Session
 
 SUFFIX = "_lab"
 LABS = sorted(
@@ -16,7 +19,7 @@ LABS = sorted(
 )
 
 
-def lab_class(name: str) -> Callable[[], Lab]:
+def lab_class(name: str) -> "Callable[[], Lab]":
     """The class of a lab; its module is imported only now, since a page may never show it.
 
     Raises:
@@ -30,6 +33,8 @@ def lab_class(name: str) -> Callable[[], Lab]:
     return found
 
 
-def new_session(name: str) -> Session:
+def new_session(name: str) -> "Session":
     """A document with the lab of that name, at its initial state."""
+    from kvlab.session import Session
+
     return Session(lab_class(name))
