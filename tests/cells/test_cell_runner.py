@@ -13,6 +13,9 @@ from kvlab.cell_runner import CellResult
 if TYPE_CHECKING:
     from tests.cells.conftest import Notebook
 
+LINES = cell_runner.MAX_LINES
+LINE_NUMBERS = "".join(f"{number}\n" for number in range(LINES))
+
 
 @pytest.mark.parametrize(
     ("source", "value"),
@@ -33,11 +36,6 @@ def test_value_is_the_repr_of_the_last_expression(
     notebook: Notebook, source: str, value: str | None
 ) -> None:
     assert notebook.run(source) == CellResult(value=value)
-
-
-def test_a_value_of_many_lines_is_kept(notebook: Notebook) -> None:
-    source = "class Grid:\n    def __repr__(self): return '1 .\\n1 1'\nGrid()"
-    assert notebook.run(source).value == "1 .\n1 1"
 
 
 def test_variables_stay_and_each_runner_has_its_own(notebook: Notebook) -> None:
@@ -170,34 +168,28 @@ def test_endless_recursion_is_told_briefly(notebook: Notebook) -> None:
 
 
 def test_print_to_the_line_limit_is_not_cut(notebook: Notebook) -> None:
-    notebook.run(f"for i in range({cell_runner.MAX_LINES}): print(i)")
-    assert notebook.text("stdout").count("\n") == cell_runner.MAX_LINES
+    notebook.run(f"for i in range({LINES}): print(i)")
+    assert notebook.text("stdout") == LINE_NUMBERS
     assert notebook.text("notice") == ""
 
 
-def test_one_line_more_is_cut_and_said_once(notebook: Notebook) -> None:
-    notebook.run(f"for i in range({cell_runner.MAX_LINES} + 5): print(i)")
-    assert notebook.text("stdout").splitlines()[-1] == str(cell_runner.MAX_LINES - 1)
-    assert notebook.written[-1] == ("notice", "output cut after 2,000 lines")
+@pytest.mark.parametrize(
+    ("source", "kept", "limit"),
+    [
+        (f"for i in range({LINES} + 5): print(i)", LINE_NUMBERS, "2,000 lines"),
+        ("print('\\n'.join(str(i) for i in range(5000)))", LINE_NUMBERS, "2,000 lines"),
+        ("print('x' * 10_000_000)", "x" * 100_000, "100,000 characters"),
+        ("for _ in range(200): print('x' * 999)", f"{'x' * 999}\n" * 100, "100,000 characters"),
+    ],
+    ids=["many lines", "one text of many lines", "a huge line", "many long lines"],
+)
+def test_too_much_output_is_cut_and_that_is_said_once(
+    notebook: Notebook, source: str, kept: str, limit: str
+) -> None:
+    notebook.run(source)
+    assert notebook.text("stdout") == kept
+    assert notebook.written[-1] == ("notice", f"output cut after {limit}")
     assert [kind for kind, _ in notebook.written].count("notice") == 1
-
-
-def test_one_huge_text_of_many_lines_is_cut_at_the_same_place(notebook: Notebook) -> None:
-    notebook.run("print('\\n'.join(str(i) for i in range(5000)))")
-    assert notebook.text("stdout").splitlines()[-1] == str(cell_runner.MAX_LINES - 1)
-    assert notebook.text("notice") == "output cut after 2,000 lines"
-
-
-def test_a_huge_line_is_cut(notebook: Notebook) -> None:
-    notebook.run("print('x' * 10_000_000)")
-    assert notebook.text("stdout") == "x" * cell_runner.MAX_CHARACTERS
-    assert notebook.text("notice") == "output cut after 100,000 characters"
-
-
-def test_many_long_lines_count_together(notebook: Notebook) -> None:
-    notebook.run("for _ in range(200): print('x' * 999)")
-    assert len(notebook.text("stdout")) == cell_runner.MAX_CHARACTERS
-    assert notebook.text("notice") == "output cut after 100,000 characters"
 
 
 def test_a_flood_becomes_few_messages(notebook: Notebook) -> None:

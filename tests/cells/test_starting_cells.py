@@ -39,24 +39,9 @@ def number_after(words: str, text: str) -> float:
     return float(found[1])
 
 
-def test_cells_are_in_reading_order() -> None:
-    assert [cell.name for cell in CELLS] == [
-        "01_six_tokens",
-        "02_mask_for_any_lengths",
-        "03_token_by_token",
-        "04_exercise",
-        "05_redraw",
-        "06_check_yours",
-    ]
-
-
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_a_cell_is_short_and_explains_itself(cell: Cell) -> None:
-    lines = cell.source.splitlines()
-    assert len(lines) <= (60 if cell.name == "06_check_yours" else 32)
-    assert max(map(len, lines)) <= 80, "wider than the editor"
-    assert cell.intro.endswith(".")
-    assert '"""' not in cell.source
+def test_a_cell_fits_the_editor(cell: Cell) -> None:
+    assert max(map(len, cell.source.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
