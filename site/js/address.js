@@ -12,6 +12,10 @@ import { paragraph, say } from "./words.js";
 
 /** @typedef {import("./lab-control.js").LabControl} LabControl */
 
+/** What a link says wrongly mustn't bury the page: lines that are shown, letters of what it asks for. */
+const MOST_LINES = 6;
+const MOST_LETTERS = 60;
+
 /** @type {Record<string, string>} */
 const SHORT = { "mask.n_past": "P", "mask.n_new": "C", "mask.dtype": "dtype", "blind.bug": "bug" };
 /** A control that rests for so long has settled: a drag makes one entry of the history. */
@@ -62,7 +66,7 @@ export class Address {
         this.#show(name);
       } else if (name.startsWith(`${lab}.`)) {
         this.#wanted.delete(name);
-        this.#notice.add(say("link.unknown", { name }));
+        this.#notice.add(say("link.unknown", { name: brief(name) }));
       }
     }
     this.#write("replaceState");
@@ -138,7 +142,7 @@ export class Address {
       const text = await unpack(code);
       const number = cells.load(name, text);
       if (number === undefined) {
-        return say("link.unknown", { name });
+        return say("link.unknown", { name: brief(name) });
       }
       this.#brought.set(name, { code, text });
       const count = countHidden(text);
@@ -206,7 +210,7 @@ export class Address {
     this.#wanted.delete(name);
     if (shown !== asked) {
       this.#notice.add(
-        say("link.clamped", { asked: `${name}=${asked}`, shown: `${name}=${shown}` }),
+        say("link.clamped", { asked: brief(`${name}=${asked}`), shown: `${name}=${shown}` }),
       );
     }
   }
@@ -238,6 +242,9 @@ export class Address {
 /** What a link asked for and isn't there: lines that can be closed. */
 class Notice {
   #element;
+  /** @type {Set<string>} */
+  #said = new Set();
+  #more = element("p", {});
   #close = button("×", () => this.#closed(), { ariaLabel: say("link.close") });
 
   /** @param {HTMLElement} element */
@@ -247,11 +254,18 @@ class Notice {
 
   /** @param {string} text */
   add(text) {
-    this.#element.append(element("p", {}, [text]), this.#close);
+    if (this.#said.has(text)) {
+      return;
+    }
+    this.#said.add(text);
+    const more = this.#said.size - MOST_LINES;
+    this.#more.textContent = say("link.more", { count: more });
+    this.#element.append(more > 0 ? this.#more : element("p", {}, [text]), this.#close);
     this.#element.hidden = false;
   }
 
   clear() {
+    this.#said.clear();
     this.#element.replaceChildren();
     this.#element.hidden = true;
   }
@@ -260,6 +274,11 @@ class Notice {
     document.getElementById("copy-link")?.focus(); // or the button would take the focus with it
     this.clear();
   }
+}
+
+/** @param {string} asked */
+function brief(asked) {
+  return asked.length > MOST_LETTERS ? `${asked.slice(0, MOST_LETTERS)}…` : asked;
 }
 
 /** @param {Map<string, string>} texts by the names of their cells */

@@ -71,8 +71,8 @@ export class PythonWorker {
     }
     this.#worker = worker;
     worker.addEventListener("message", ({ data }) => {
-      if (worker === this.#worker) {
-        this.#received(data);
+      if (worker === this.#worker && data?.type) {
+        this.#received(data); // code in a cell can post what it likes
       }
     });
     worker.addEventListener("error", (event) => {

@@ -396,7 +396,8 @@ def _contrast(subject: Subject, text: Row, tolerance: float) -> Iterator[Message
     if len(text) < 4:
         return
     whole = subject.recompute(text)[-1]
-    swapped = subject.recompute((text[1], text[0], *text[2:]))[-1]
+    *before, one, other, last = text  # these two are seen through a window of three as well
+    swapped = subject.recompute((*before, other, one, last))[-1]
     effect = float(distance(swapped, whole))
     if effect < CLEAR * tolerance:
         note = "note.contrast-lossy" if subject.lossy else "note.contrast"
