@@ -35,6 +35,7 @@ def text_of_the_page(results: dict[str, Any], lab: dict[str, Any]) -> str:
         "cells": [],
         "download": "kv_cache_cpu.ipynb",
         "wheel": "kvproof.whl",
+        "evidence": [],
         "wheels": [],
         "root": "",
         "pages": "",
