@@ -1,7 +1,7 @@
 """What the pages show of the labs before any script runs."""
 
 import json
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,13 @@ def lab_file(name: str) -> str:
 
 def default_states(folder: Path, words: Catalogue) -> dict[str, dict[str, Any]]:
     """Each lab by its name as it is at the start; ``folder`` holds the labs' files."""
-    return {
-        name: default_state(name, json.loads((folder / lab_file(name)).read_text()), words)
-        for name in LABS
-    }
+    return {name: default_state(name, _lab_data(folder / lab_file(name)), words) for name in LABS}
+
+
+@cache
+def _lab_data(file: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(file.read_text())
+    return data
 
 
 def default_state(name: str, data: dict[str, Any], words: Catalogue) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 A path in the site has ``root`` before it: the way from a page's folder to the site's.
 """
 
+import json
 import os
+import pickle
 import re
 import shutil
+import sys
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -33,10 +36,11 @@ from kvsite.listings import body_diff, function_body, highlight_python
 from kvsite.notebook import colab_url, converted, notebook_file, render_notebook
 from kvsite.notices import shipped
 from kvsite.numbers import numbers
-from kvsite.paths import PY
+from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.prose import inline, table_of_contents, to_html
 from kvsite.specimens import specimen_kinds
+from kvsite.stamps import digest, is_fresh, new_folder
 from kvsite.timing import (
     RESULTS,
     Results,
@@ -49,6 +53,7 @@ from kvsite.wasm import LAB_FILES
 from kvsite.wheel import brought, build_wheel
 from kvsite.words import Catalogue
 
+NUMBERS = BUILD / "numbers"
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
 EVIDENCE = "evidence"
@@ -232,7 +237,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
     words = words_of(language)
     *cells, check_yours = [shown_cell(cell) for cell in load_cells(SITE / "cells")]
     return {
-        "numbers": numbers(),
+        "numbers": kept_numbers(),
         **timing_context(words, results),
         "error_curve_figure": error_curve_figure(results, words.say),
         "diff": body_diff(
@@ -243,6 +248,25 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         "check_yours": check_yours,
         "specimen_kinds": specimen_kinds(language.code.lower()),
     }
+
+
+@cache
+def kept_numbers() -> dict[str, Any]:
+    """``numbers()``, from the last build if all that they were made of is the same."""
+    sources = NUMBERS / "sources.json"
+    kept = [ROOT / name for name in json.loads(sources.read_text())] if sources.exists() else []
+    if kept and is_fresh(NUMBERS, digest(kept)):
+        found: dict[str, Any] = pickle.loads((NUMBERS / "numbers.pickle").read_bytes())
+        return found
+    found = numbers()
+    files = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
+    made_of = [file for file in files if file.is_relative_to(PY)]
+    made_of += [ROOT / "notebooks", REQUIREMENTS / "site.txt"]
+    with new_folder(NUMBERS, digest(made_of)) as folder:
+        names = [path.relative_to(ROOT).as_posix() for path in made_of]
+        (folder / sources.name).write_text(json.dumps(names))
+        (folder / "numbers.pickle").write_bytes(pickle.dumps(found))
+    return found
 
 
 def timing_context(words: Catalogue, results: Results) -> dict[str, Any]:

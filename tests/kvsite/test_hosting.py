@@ -40,7 +40,7 @@ def site(tmp_path: Path) -> Path:
         "404.html": "lost",
         "en/index.html": "page",
         "assets/main.0123.js": "script",
-        "assets/lab.0123.tar": "archive",
+        "assets/labs.0123.tar": "archive",
         "runtime/0123/pyodide.mjs": "python",
         "downloads/notebook.ipynb": "{}",
     }.items():
@@ -52,7 +52,7 @@ def site(tmp_path: Path) -> Path:
 def test_the_worker_lists_pages_and_files_but_no_downloads(site: Path) -> None:
     found = contents(site)
     assert found["files"] == {"assets/main.0123.js": len("script")}
-    assert found["python"] == {"assets/lab.0123.tar": 7, "runtime/0123/pyodide.mjs": 6}
+    assert found["python"] == {"assets/labs.0123.tar": 7, "runtime/0123/pyodide.mjs": 6}
     assert found["pages"].keys() == {"en/index.html"}
     (site / "en" / "index.html").write_text("other")
     assert contents(site)["pages"] != found["pages"]
