@@ -123,13 +123,14 @@ function zeroFreeMemory(module) {
   }
 }
 
+/** @type {Record<string, () => Promise<void>>} */
 const tasks = {
   libraries: () => compileLibraries().then(takeSnapshot),
   labs: fillTables,
   packages: writePackages,
 };
 try {
-  await tasks[/** @type {keyof tasks} */ (task)]();
+  await tasks[task]();
   process.exit(0); // Pyodide keeps handles open
 } catch (error) {
   // Only the message: Node would print the minified line of Pyodide as well, a megabyte long.
