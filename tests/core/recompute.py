@@ -49,6 +49,13 @@ def rows_alone(
     ]
 
 
+def max_error(actual: FloatArray, expected: FloatArray) -> float:
+    """Largest absolute difference of two arrays that are of one shape and dtype."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == expected.dtype
+    return float(np.abs(actual - expected).max())
+
+
 def largest_error(logits: FloatArray, expected: list[FloatArray]) -> float:
     """Largest difference between the last rows of both, over a batch; NaN if there is one.
 

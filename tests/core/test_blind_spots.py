@@ -11,7 +11,6 @@ from kvproof import (
     REFERENCE,
     BlindSpots,
     blind_spots,
-    compare_masks,
     decode,
     example_tokens,
     forward,
@@ -128,11 +127,6 @@ def test_the_decoder_is_the_specimens_kind() -> None:
         ("window-obo-decode", replace(REFERENCE, window=4)),
     ):
         assert spots(specimen).config == config
-
-
-def test_a_cell_is_what_the_mask_lab_says() -> None:
-    [[error]] = blind_spots("mask-topleft", [4], [2]).errors
-    assert error == pytest.approx(compare_masks(4, 2).top_left.max_abs_error, abs=1e-13)
 
 
 def test_argmax_is_blind_in_more_places() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.recompute import splits
+from tests.core.recompute import max_error, splits
 
 from kvproof import (
     REFERENCE,
@@ -19,13 +19,6 @@ from kvproof import (
     offset_mask,
 )
 from kvproof.model.masks import BoolArray, Mask, check_lengths
-from kvproof.model.params import FloatArray
-
-
-def largest_difference(actual: FloatArray, expected: FloatArray) -> float:
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    return float(np.abs(actual - expected).max())
 
 
 def test_every_way_to_cut_eight_tokens_gives_all_logits_keys_and_values(
@@ -36,10 +29,10 @@ def test_every_way_to_cut_eight_tokens_gives_all_logits_keys_and_values(
     _, one_shot = in_chunks(params, tokens, REFERENCE, [8])
     for chunks in splits(8):
         logits, cache = in_chunks(params, tokens, REFERENCE, chunks)
-        assert largest_difference(logits, expected) <= tolerance, chunks
+        assert max_error(logits, expected) <= tolerance, chunks
         for pair, whole in zip(cache.keys_values(), one_shot.keys_values(), strict=True):
             assert pair[0].shape == (2, 4, 8, 16)
-            assert largest_difference(np.stack(pair), np.stack(whole)) <= tolerance, chunks
+            assert max_error(np.stack(pair), np.stack(whole)) <= tolerance, chunks
 
 
 # A proof is worth what it refuses: mutants of the mask, in both decoders at once, as a wrong line
@@ -77,7 +70,7 @@ def is_proved(mask: Mask, monkeypatch: pytest.MonkeyPatch, params: Params) -> bo
     with np.errstate(invalid="ignore"):  # a query without a key
         expected = forward(params, tokens, REFERENCE)
         differences = [
-            largest_difference(in_chunks(params, tokens, REFERENCE, cut, mask=mask)[0], expected)
+            max_error(in_chunks(params, tokens, REFERENCE, cut, mask=mask)[0], expected)
             for cut in splits(6)
         ]
     return all(difference <= 2e-6 for difference in differences)  # NaN <= x is False

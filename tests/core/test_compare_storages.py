@@ -1,5 +1,7 @@
 """Five storages with the same tokens: places, bytes and errors."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,13 +13,15 @@ TOKEN_BYTES = 2 * WINDOWED.n_layers * WINDOWED.width * 4
 TABLE_ENTRY, SLOT_NUMBER = 8, 8
 
 
+cases = pytest.mark.parametrize(("prefix", "branches"), [*product(PREFIXES, (1, 2, 3))])
+
+
 def slots_in_order(places: np.ndarray, n_tokens: int) -> None:
     expected = np.where(np.arange(len(places)) < n_tokens, np.arange(len(places)), -1)
     np.testing.assert_array_equal(places, expected)
 
 
-@pytest.mark.parametrize("branches", [1, 2, 3])
-@pytest.mark.parametrize("prefix", PREFIXES)
+@cases
 def test_places_hold_the_tokens_of_the_text(prefix: int, branches: int) -> None:
     reports = compare_storages(prefix, branches)
     total = prefix + N_CONTINUED
@@ -34,8 +38,7 @@ def test_places_hold_the_tokens_of_the_text(prefix: int, branches: int) -> None:
         assert all(slot % 8 == place for place, slot in enumerate(row) if slot >= 0)
 
 
-@pytest.mark.parametrize("branches", [1, 2, 3])
-@pytest.mark.parametrize("prefix", PREFIXES)
+@cases
 def test_bytes_are_those_of_the_formulas(prefix: int, branches: int) -> None:
     reports = compare_storages(prefix, branches)
     total = prefix + N_CONTINUED
@@ -52,8 +55,7 @@ def test_bytes_are_those_of_the_formulas(prefix: int, branches: int) -> None:
     }
 
 
-@pytest.mark.parametrize("branches", [1, 2, 3])
-@pytest.mark.parametrize("prefix", PREFIXES)
+@cases
 def test_only_whole_blocks_of_the_prefix_are_shared(prefix: int, branches: int) -> None:
     for storage, report in compare_storages(prefix, branches).items():
         n_shared = 0

@@ -198,18 +198,6 @@ def test_a_window_bounds_what_mistral_keeps_and_half_of_gemma() -> None:
     assert bytes_of("gemma-2-9b", 9_999) == layer * 21 * (4096 + 10_000)
 
 
-def test_every_model_names_its_source_and_runs() -> None:
-    assert len(MODEL_SHAPES) >= 12
-    for shape in MODEL_SHAPES.values():
-        assert shape.repository.count("/") == 1
-        assert shape.fields
-        costs = count_costs(shape, 1000, 10, batch_size=2, dtype="float16")
-        kept = 2 * 1010 * shape.n_layers * shape.n_kv_heads * (shape.head_dim + shape.value_dim) * 2
-        assert costs.cached.kv_bytes == kept
-        assert (costs.latent is None) == (shape.latent_dim is None)
-        assert costs.rolling is None  # the text is shorter than any window
-
-
 @pytest.mark.parametrize(
     ("dtype", "number", "scale"),
     [("float64", 8, 0), ("float32", 4, 0), ("float16", 2, 0), ("bfloat16", 2, 0), ("int8", 1, 4)],

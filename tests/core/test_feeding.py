@@ -15,7 +15,6 @@ from kvproof import (
     example_vectors,
     forward,
     in_chunks,
-    init_params,
     new_cache,
     one_by_one,
 )
@@ -44,21 +43,6 @@ def test_chunks_go_on_from_a_cache(params: Params, tolerance: float) -> None:
     np.testing.assert_allclose(logits, expected, rtol=0, atol=tolerance)
     from_nothing, _ = in_chunks(params, text[:, 4:], REFERENCE, [2, 3])
     assert np.abs(from_nothing - expected).max() > 0.1, "no control: the history doesn't matter"
-
-
-def test_the_lab_reads_24_vectors_and_returns_24_hidden_states() -> None:
-    """Source B: recompute every prefix, token by token, chunks of 5, 3, 7 and 9; three seeds."""
-    for seed in range(3):
-        params = init_params(LAB, seed, "float64")
-        text = example_vectors(24, config=LAB)
-        full = forward(params, text, LAB)
-        assert full.shape == (1, 24, 16)
-        for logits in (
-            every_prefix(params, text, LAB),
-            one_by_one(params, text, LAB)[0],
-            in_chunks(params, text, LAB, [5, 3, 7, 9])[0],
-        ):
-            np.testing.assert_allclose(logits, full, rtol=0, atol=1e-12)
 
 
 def test_a_longer_text_begins_with_the_shorter_one() -> None:

@@ -22,6 +22,8 @@ from kvproof.experiments.audit import Audit, audit
 from kvproof.experiments.costs import Costs, count_costs
 from kvproof.experiments.record import _npz, run
 from kvproof.model.config import LAB, DecoderConfig
+from kvproof.model.feeding import example_text, in_chunks
+from kvproof.model.masks import top_left_mask
 from kvproof.model.params import init_params
 
 Arrays = dict[str, NDArray[Any]]
@@ -77,8 +79,12 @@ def described_file(content: bytes) -> dict[str, Any]:
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
+def dumped(record: dict[str, Any]) -> bytes:
+    return f"{json.dumps(record, indent=2)}\n".encode()
+
+
 def seal(folder: Path, record: dict[str, Any] | bytes) -> None:
-    text = record if isinstance(record, bytes) else f"{json.dumps(record, indent=2)}\n".encode()
+    text = record if isinstance(record, bytes) else dumped(record)
     (folder / "record.json").write_bytes(text)
     sums = [
         f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
@@ -206,22 +212,27 @@ def test_bits_all_over_the_files_count(name: str, step: int, evidence: Path) -> 
 # ------------------------------------------------------------------ files
 
 
-@pytest.mark.parametrize("name", ["record.json", "SHA256SUMS", "arrays.npz"])
-def test_a_missing_file(name: str, evidence: Path) -> None:
-    (evidence / name).unlink()
-    assert f"missing file: {name}" in problems(evidence)
+def link_the_record(folder: Path) -> None:
+    (folder / "record.json").rename(folder.parent / "elsewhere.json")
+    (folder / "record.json").symlink_to(folder.parent / "elsewhere.json")
 
 
-def test_an_extra_file_or_folder(evidence: Path) -> None:
-    (evidence / ".notes").write_text("")
-    (evidence / "more").mkdir()
-    assert "extra: '.notes'\nextra: 'more'" in problems(evidence)
+TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no record": (lambda f: (f / "record.json").unlink(), "missing file: record.json"),
+    "no sums": (lambda f: (f / "SHA256SUMS").unlink(), "missing file: SHA256SUMS"),
+    "no arrays": (lambda f: (f / "arrays.npz").unlink(), "missing file: arrays.npz"),
+    "a hidden file": (lambda f: (f / ".notes").write_text(""), "extra: '.notes'"),
+    "a folder": (lambda f: (f / "more").mkdir(), "extra: 'more'"),
+    "a link": (link_the_record, "missing file: record.json"),
+}
 
 
-def test_a_link_is_no_file(evidence: Path) -> None:
-    (evidence / "record.json").rename(evidence.parent / "elsewhere.json")
-    (evidence / "record.json").symlink_to(evidence.parent / "elsewhere.json")
-    assert "missing file: record.json" in problems(evidence)
+@pytest.mark.parametrize(("tamper", "message"), TAMPERED.values(), ids=TAMPERED)
+def test_other_files_than_were_written(
+    tamper: Callable[[Path], object], message: str, evidence: Path
+) -> None:
+    tamper(evidence)
+    assert message in problems(evidence)
 
 
 def test_no_folder_at_all(tmp_path: Path) -> None:
@@ -266,33 +277,34 @@ def test_every_number_of_the_record_is_derived_again(evidence: Path) -> None:
     assert audit(evidence).passed
 
 
-HIDDEN: dict[str, Callable[[bytes, dict[str, Any]], bytes]] = {
-    "spaces": lambda text, _: text.replace(b": ", b":  ", 1),
-    "a line more": lambda text, _: text + b"\n",
-    "a key twice": lambda text, _: text.replace(b"{", b'{"schema": 1, ', 1),
-    "another order": lambda _, record: json.dumps(dict(sorted(record.items())), indent=2).encode(),
-    "1.0 for 1": lambda text, _: text.replace(b'"schema": 1', b'"schema": 1.0'),
+REWRITTEN = "record.json isn't what comes of writing down again"
+RECORDS: dict[str, tuple[Callable[[bytes, dict[str, Any]], bytes], str]] = {
+    "spaces": (lambda text, _: text.replace(b": ", b":  ", 1), REWRITTEN),
+    "a line more": (lambda text, _: text + b"\n", REWRITTEN),
+    "a key twice": (lambda text, _: text.replace(b"{", b'{"schema": 1, ', 1), REWRITTEN),
+    "another order": (lambda _, record: dumped(dict(sorted(record.items()))), REWRITTEN),
+    "1.0 for 1": (lambda text, _: text.replace(b'"schema": 1', b'"schema": 1.0'), REWRITTEN),
+    "a key more": (lambda _, record: dumped(record | {"note": ""}), 'record: "note" is unknown'),
+    "keys too few": (
+        lambda _, record: dumped(record | {"counts": record["counts"] | {"cached": {}}}),
+        'record.counts.cached: "scores" is missing',
+    ),
+    "NaN": (lambda *_: b'{"schema": NaN}', "NaN is no number"),
+    "no text": (lambda *_: b"\xff", "record.json can't be read"),
+    "a list": (lambda *_: b"[]", "record.json isn't an object"),
+    "nothing": (lambda *_: b"{}", "model null is unknown"),
+    "too deep": (lambda *_: b"[" * 100_000, "record.json can't be read"),
+    "a list for a name": (lambda *_: b'{"model": ["lab"]}', 'model ["lab"] is unknown'),
 }
 
 
-@pytest.mark.parametrize("change", HIDDEN.values(), ids=HIDDEN)
-def test_a_record_has_one_way_to_be_written(
-    change: Callable[[bytes, dict[str, Any]], bytes], evidence: Path
+@pytest.mark.parametrize(("change", "message"), RECORDS.values(), ids=RECORDS)
+def test_a_record_that_run_would_not_write(
+    change: Callable[[bytes, dict[str, Any]], bytes], message: str, evidence: Path
 ) -> None:
     text = (evidence / "record.json").read_bytes()
     seal(evidence, change(text, json.loads(text)))
-    assert "record.json isn't what comes of writing down again" in problems(evidence)
-
-
-def test_unknown_and_missing_keys(evidence: Path) -> None:
-    record, _ = read(evidence)
-    seal(evidence, record | {"note": "trust me"})
-    assert 'record: "note" is unknown' in problems(evidence)
-    del record["counts"]["cached"]["scores"]
-    seal(evidence, record)
-    assert 'record.counts.cached: "scores" is missing' in problems(evidence)
-    seal(evidence, b'{"schema": NaN}')
-    assert "NaN is no number" in problems(evidence)
+    assert message in problems(evidence)
 
 
 ALL_WAYS = ["full", "prefix", "cached", "chunked"]
@@ -313,65 +325,49 @@ def test_arrays_that_agree_with_the_record_but_not_with_the_model(
     assert "record." not in found
 
 
-def test_a_top_left_mask_in_the_chunks_is_seen(evidence: Path) -> None:
-    from kvproof.model.feeding import example_text, in_chunks
-    from kvproof.model.masks import top_left_mask
-
-    record, arrays = read(evidence)
+def read_with_a_top_left_mask(arrays: Arrays) -> None:
     params = init_params(LAB, 0, "float64")
-    wrong, _ = in_chunks(params, example_text(LAB, 24), LAB, [5, 3, 7, 9], mask=top_left_mask)
-    arrays["chunked"] = wrong
-    forge(evidence, record, arrays)
-    assert "chunked differs by" in problems(evidence)
+    text, chunks = example_text(LAB, 24), [5, 3, 7, 9]
+    arrays["chunked"], _ = in_chunks(params, text, LAB, chunks, mask=top_left_mask)
 
 
-def test_other_parameters_than_the_seeds(evidence: Path) -> None:
-    record, arrays = read(evidence)
-    name = "param.block0.attention.w_qkv"
-    arrays[name].flat[0] = np.nextafter(arrays[name].flat[0], 1)
-    forge(evidence, record, arrays)
-    assert f"{name} isn't what seed 0 draws" in problems(evidence)
+WEIGHT = "param.block0.attention.w_qkv"
+FORGED: dict[str, tuple[Callable[[Arrays], object], str]] = {
+    "a top-left mask in the chunks": (read_with_a_top_left_mask, "chunked differs by"),
+    "a parameter moved by one bit": (
+        lambda a: np.put(a[WEIGHT], 0, np.nextafter(a[WEIGHT].flat[0], 1)),
+        f"{WEIGHT} isn't what seed 0 draws",
+    ),
+    "another text": (
+        lambda a: a.update(tokens=a["tokens"][:, ::-1].copy()),
+        "the tokens aren't the text that seed 2026 draws",
+    ),
+    "NaN": (lambda a: np.put(a["values"], 0, np.nan), "values has 1 NaN or infinite"),
+    "infinity": (lambda a: np.put(a["keys"], 0, -np.inf), "keys has 1 NaN or infinite"),
+    "too large to add": (lambda a: a[WEIGHT].fill(1e308), "full differs by nan"),
+    "another name": (
+        lambda a: a.update(hidden=a.pop("keys")),
+        "keys is missing\narrays.npz: 'hidden' is unknown",
+    ),
+    "another shape": (
+        lambda a: a.update(full=a["full"][0]),
+        "full is float64 (24, 16), wanted float64 (1, 24, 16)",
+    ),
+    "another precision": (
+        lambda a: a.update(prefix=a["prefix"].astype(np.float32)),
+        "prefix is float32",
+    ),
+}
 
 
-def test_another_text(evidence: Path) -> None:
-    record, arrays = read(evidence)
-    arrays["tokens"] = arrays["tokens"][:, ::-1].copy()
-    forge(evidence, record, arrays)
-    assert "the tokens aren't the text that seed 2026 draws" in problems(evidence)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("values", np.nan, "values has 1 NaN or infinite"),
-        ("keys", -np.inf, "keys has 1 NaN or infinite"),
-        ("param.block0.attention.w_qkv", 1e308, "full differs by nan"),
-    ],
-)
-def test_numbers_that_are_none_or_too_large_to_add(
-    name: str, value: float, message: str, evidence: Path
+@pytest.mark.parametrize(("change", "message"), FORGED.values(), ids=FORGED)
+def test_arrays_that_no_right_run_gives(
+    change: Callable[[Arrays], object], message: str, evidence: Path
 ) -> None:
     record, arrays = read(evidence)
-    arrays[name].flat[: 1 if "param" not in name else None] = value
+    change(arrays)
     forge(evidence, record, arrays)
     assert message in problems(evidence)
-
-
-def test_arrays_missing_and_extra(evidence: Path) -> None:
-    record, arrays = read(evidence)
-    del arrays["keys"]
-    forge(evidence, record, arrays | {"hidden": np.zeros(3)})
-    assert "keys is missing\narrays.npz: 'hidden' is unknown" in problems(evidence)
-
-
-def test_arrays_of_another_shape_or_dtype(evidence: Path) -> None:
-    record, arrays = read(evidence)
-    arrays["full"] = arrays["full"][0]
-    arrays["prefix"] = arrays["prefix"].astype(np.float32)
-    forge(evidence, record, arrays)
-    found = problems(evidence)
-    assert "full is float64 (24, 16), wanted float64 (1, 24, 16)" in found
-    assert "prefix is float32" in found
 
 
 def test_tokens_outside_the_vocabulary(tmp_path: Path) -> None:
@@ -421,20 +417,6 @@ def test_garbage_in_the_record_is_reported(data: st.DataObject, clean: Path, scr
 def test_random_bytes_are_reported(content: bytes, clean: Path, scratch: Path) -> None:
     assert _found(scratch, content, (clean / "arrays.npz").read_bytes()).problems
     assert _found(scratch, (clean / "record.json").read_bytes(), content).problems
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\xff", "record.json can't be read"),
-        (b"[]", "record.json isn't an object"),
-        (b"{}", "model null is unknown"),
-        (b"[" * 100_000, "record.json can't be read"),
-        (b'{"model": ["lab"]}', 'model ["lab"] is unknown'),
-    ],
-)
-def test_broken_records(content: bytes, message: str, evidence: Path) -> None:
-    assert message in "\n".join(_found(evidence, content).problems)
 
 
 def test_records_nested_to_the_edge_of_recursion(evidence: Path) -> None:

@@ -41,14 +41,6 @@ def prose(notebook: Any) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
 
 
-def test_code_and_outputs_are_the_same(translated: Any, committed: Any) -> None:
-    assert [c.id for c in translated.cells] == [c.id for c in committed.cells]
-    for here, there in zip(translated.cells, committed.cells, strict=True):
-        if here.cell_type == "code":
-            assert here == there
-    assert translated.metadata == committed.metadata
-
-
 def test_all_prose_is_chinese(translated: Any) -> None:
     for source in prose(translated):
         letters, words = len(CHINESE.findall(source)), re.findall(r"[A-Za-z]{2,}", source)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.core.recompute import max_error
 from tests.oracles.torch_decoder import TorchDecoder, alone
 
 import kvproof.model.config
@@ -68,12 +69,6 @@ def text(config: DecoderConfig, batch_size: int, dtype: str) -> NDArray[np.gener
 @cache
 def drawn(config: DecoderConfig, dtype: str) -> Params:
     return init_params(config, 3, dtype)
-
-
-def max_error(actual: NDArray[np.floating], expected: NDArray[np.floating]) -> float:
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    return float(np.abs(actual - expected).max())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.core.recompute import max_error
 from tests.oracles import hf_models as hf
 
 from kvproof import (
@@ -80,12 +81,6 @@ def family(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def ours_and_theirs(family: str, dtype: str) -> Pair:
     return pair(family, dtype)
-
-
-def max_error(actual: NDArray[np.floating], expected: NDArray[np.floating]) -> float:
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    return float(np.abs(actual - expected).max())
 
 
 # --- They agree ---------------------------------------------------------------------------------
