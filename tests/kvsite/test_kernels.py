@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from kvproof.experiments import scorecard
+from kvproof.zoo import SPECIMENS
 from kvsite import kernels
 
 
@@ -53,3 +55,13 @@ def test_no_tests_at_all_are_a_failure() -> None:
     passed, said, _ = kernels._tests("Haswell", 1, ["tests/kvsite/test_kernels.py"], ["-k=nothing"])
     assert not passed
     assert said == "no tests"
+
+
+def test_right_decoders_are_right_and_broken_ones_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kernels._verdict("rope-concat", 0, "float64", 40.0) == ("right", "")
+    assert kernels._verdict("rope-int8", 0, "float64", 40.0)[0] == "in doubt"
+    broken = {"rope-concat": SPECIMENS["mask-topleft-chunks"].make}
+    monkeypatch.setattr(scorecard, "right_decoders", lambda: broken)
+    said, report = kernels._verdict("rope-concat", 0, "float64", 40.0)
+    assert said == "wrong"
+    assert "MASK-TOPLEFT" in report
