@@ -1,11 +1,13 @@
 """The catalogues of messages: complete, equal in all languages, and every message is used."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from kvlab.cells import load_cells
+from kvlab.labs import LABS, new_session
 from kvsite.checker_texts import HANS
 from kvsite.languages import LANGUAGES, TERMS, page_source, words_of
 from kvsite.pages import shown_cell
@@ -71,7 +73,8 @@ def test_every_message_is_used() -> None:
         *(PY / "kvlab").glob("*.py"),
         *(PY / "kvsite").glob("*.py"),
     ]
-    text = "\n".join(file.read_text("utf-8") for file in files)
+    declared = [json.dumps(new_session(lab).lab.page) for lab in LABS]
+    text = "\n".join([*(file.read_text("utf-8") for file in files), *declared])
     used = set(re.findall(r"""["']([\w-]+(?:\.[\w-]+)*)["']""", text))
     used |= {m for m in ENGLISH_WORDS if re.fullmatch(r"cells\..*\.(title|intro)", m)}
     used |= {language.name for language in LANGUAGES}
@@ -94,7 +97,8 @@ def test_chinese_keeps_to_the_vocabulary() -> None:
         ROOT / "notebooks" / "texts" / "zh.md",
     ]
     files += (SITE / "pages" / "zh").glob("*.md")
-    text = "\n".join(file.read_text("utf-8") for file in files)
+    declared = [json.dumps(new_session(lab).lab.page) for lab in LABS]
+    text = "\n".join([*(file.read_text("utf-8") for file in files), *declared])
     assert len(forbidden) > 8
     assert not [word for word in forbidden if word in text]
 

@@ -137,7 +137,7 @@ def test_every_message_of_every_state_is_in_the_catalogue(name: str, language: s
         for message, args in zip(texts["message"], texts["args"], strict=True):
             assert places(catalogue[message]) == args.keys(), message
             said.add(message)
-    assert len(said) > 1
+    assert said
     for message in page_messages(new_session(name).lab.page):
         assert message in catalogue
     for _, messages in notes(name, "worded"):
