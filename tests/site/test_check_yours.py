@@ -134,7 +134,7 @@ def test_the_masks_are_those_of_the_report(yours: CheckYours) -> None:
         zip(influence["expected"], influence["seen"], strict=True)
     ):
         assert [sign == "●" for _, sign in expected[row]] == wanted
-        assert [sign in "●!" for _, sign in seen[row]] == moved
+        assert [sign in "●▲" for _, sign in seen[row]] == moved
         for key, (state, sign) in enumerate(seen[row]):
             assert state in STATES[wanted[key], moved[key]]
             assert sign == SIGNS[state]
@@ -228,8 +228,8 @@ def test_masks_of_a_leak(yours: CheckYours) -> None:
         "influence"
     ]
     _, seen = yours.masks()
-    assert [[sign in "●!" for _, sign in row] for row in seen] == influence["seen"]
-    assert sum(sign == "!" for row in seen for _, sign in row) > 0
+    assert [[sign in "●▲" for _, sign in row] for row in seen] == influence["seen"]
+    assert sum(sign == "▲" for row in seen for _, sign in row) > 0
 
 
 def test_what_was_written_is_never_lost(yours: CheckYours) -> None:
