@@ -1,6 +1,6 @@
 """Run the editable cells of the page, one after another, in one namespace.
 
-Standard library only: the page runs this file in Pyodide, the tests run it in CPython.
+Little beyond the standard library: the page runs this file in Pyodide, the tests in CPython.
 """
 
 import ast
@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
+from kvlab.formats import number
+
 MAX_CHARACTERS = 100_000
 MAX_LINES = 2_000
 HOLD_CHARACTERS = 4_096
 HOLD_SECONDS = 0.05
 REPORT = "application/vnd.kvproof.report+json"
 """The type of a checker's report as data: the page can draw it."""
+AMOUNTS = ("max_abs_error", "noise", "tolerance")
+"""Numbers of a report and of its findings."""
 CANDIDATE = "application/vnd.kvproof.candidate+json"
 """Of a mask or a decoder that labs shall redraw from (kvlab.candidate)."""
 
@@ -116,12 +120,23 @@ def _shown(value: object) -> CellResult:
     described = None if describe is None else describe(value)
     bundle = described if isinstance(described, dict) else {}
     text = bundle.get("text/plain")
-    report = json.dumps(bundle[REPORT], allow_nan=False) if REPORT in bundle else None
+    report = json.dumps(_written(bundle[REPORT]), allow_nan=False) if REPORT in bundle else None
     return CellResult(
         _shortened(repr(value) if text is None else text),
         report if report is None or len(report) <= MAX_CHARACTERS else None,
         bundle.get(CANDIDATE, {}).get("kind"),
     )
+
+
+def _written(report: object) -> object:
+    """A report with each amount as it is written beside it: the page writes no numbers."""
+    if not isinstance(report, dict):
+        return report
+    for part in (report, *report.get("findings", [])):
+        amounts = {name: number(float(part[name])) for name in AMOUNTS if name in part}
+        if amounts:
+            part["written"] = amounts
+    return report
 
 
 def _explain(error: BaseException) -> str:

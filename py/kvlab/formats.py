@@ -1,6 +1,6 @@
 """How numbers are written, the same everywhere and in every language: articles, labs, tables.
 
-``site/js/numbers.js`` writes them for the scripts; ``tests/scripts`` holds both together.
+The scripts write none: they put these texts into their places.
 """
 
 import math

@@ -1,7 +1,6 @@
 // A checker's report, drawn from its data. All of it is inserted as text.
 
 import { button, element } from "./cell-element.js";
-import { number } from "./numbers.js";
 import { paragraph, say } from "./words.js";
 
 /**
@@ -11,13 +10,12 @@ import { paragraph, say } from "./words.js";
  * @typedef {Message & {action: string, argument: unknown}} Op
  * @typedef {{tokens: number[][], ops: Op[], lengths: number[] | null}} Case
  * @typedef {{kind: string, confidence: number, why: Message | null}} Alternative
- * @typedef {number | string} Amount a string where it isn't finite
  *
  * @typedef {object} Finding
  * @property {string} kind
  * @property {Case | null} case
- * @property {Amount} max_abs_error
- * @property {Amount} tolerance
+ * @property {number | string} max_abs_error a string where it isn't finite
+ * @property {Record<string, string>} written amounts
  * @property {Record<string, number>} first_bad
  * @property {Alternative[]} alternatives
  * @property {Message[]} evidence
@@ -33,8 +31,7 @@ import { paragraph, say } from "./words.js";
  * @property {Message[]} checked
  * @property {Message[]} not_checked
  * @property {Message[]} notes
- * @property {Amount} noise
- * @property {Amount} tolerance
+ * @property {Record<string, string>} written amounts
  * @property {string} dtype
  * @property {number} n_calls
  * @property {number} seconds
@@ -88,7 +85,7 @@ export function drawnReport(report, text) {
 }
 
 /** @param {Report} report */
-function verdict({ decoder, ok, complete, n_calls, seconds, dtype, noise, tolerance }) {
+function verdict({ decoder, ok, complete, n_calls, seconds, dtype, written }) {
   const name = element("code", {}, [decoder]);
   const right = complete ? "report.right" : "report.right-so-far";
   const line = element("p", { className: "report-verdict" }, [
@@ -101,8 +98,8 @@ function verdict({ decoder, ok, complete, n_calls, seconds, dtype, noise, tolera
     calls: n_calls,
     seconds: seconds.toFixed(1),
     dtype,
-    noise: short(noise),
-    tolerance: short(tolerance),
+    noise: written.noise,
+    tolerance: written.tolerance,
   });
   return element("div", {}, [line, element("p", { className: "report-facts" }, [facts])]);
 }
@@ -178,13 +175,13 @@ function drawnCase({ tokens, ops, lengths }, firstBad) {
 }
 
 /** @param {Finding} finding */
-function amounts({ case: smallest, max_abs_error, tolerance, first_bad }) {
+function amounts({ case: smallest, max_abs_error, written, first_bad }) {
   if (max_abs_error === 0) {
     return [];
   }
   const off =
     typeof max_abs_error === "number"
-      ? say("report.off", { error: short(max_abs_error), tolerance: short(tolerance) })
+      ? say("report.off", { error: written.max_abs_error, tolerance: written.tolerance })
       : say("report.not-comparable");
   const severalRows = smallest !== null && smallest.tokens.length > 1;
   const where = Object.entries(PLACES)
@@ -363,9 +360,4 @@ function sentence(text) {
 /** @param {number} share */
 function percent(share) {
   return `${Math.round(100 * share)}%`;
-}
-
-/** @param {Amount} amount */
-function short(amount) {
-  return typeof amount === "string" ? amount : number(amount);
 }

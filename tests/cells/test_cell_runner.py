@@ -247,10 +247,24 @@ def described(bundle: str) -> str:
             '{"ok": true}',
         ),
         (f"{{{cell_runner.REPORT!r}: [1.5, None]}}", "repr", "[1.5, null]"),
+        (
+            f"{{{cell_runner.REPORT!r}: {{'findings': [{{'noise': 0.69914, 'tolerance': 'inf'}}]}}}}",
+            "repr",
+            '{"findings": [{"noise": 0.69914, "tolerance": "inf", '
+            '"written": {"noise": "0.699", "tolerance": "\\u221e"}}]}',
+        ),
         (f"{{{cell_runner.REPORT!r}: 'x' * 200_000}}", "repr", None),
         ("({'text/plain': 'words'}, {})", "repr", None),
     ],
-    ids=["text", "nothing", "report", "report without text", "too long", "with metadata"],
+    ids=[
+        "text",
+        "nothing",
+        "report",
+        "report without text",
+        "amounts",
+        "too long",
+        "with metadata",
+    ],
 )
 def test_a_value_may_describe_itself(
     notebook: Notebook, bundle: str, value: str, report: str | None
