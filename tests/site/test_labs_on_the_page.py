@@ -94,11 +94,13 @@ READ = """
 (outputs) => {
   const id = Object.values(outputs)[0].id;
   const doc = Bokeh.documents.find((doc) => doc.get_model_by_id(id));
-  const plain = (value) => // a glyph's size is {value: 16}
-    value instanceof Map ? Object.fromEntries(value) : value?.value ?? value;
+  const plain = (value, attr) => {
+    if (value instanceof Map) return Object.fromEntries(value);
+    return attr === "data" ? value : value?.value ?? value; // a glyph's size is {value: 16}
+  };
   return JSON.stringify(Object.fromEntries(
     Object.entries(outputs).map(([name, { id, attr }]) =>
-      [name, plain(doc.get_model_by_id(id)[attr])])));
+      [name, plain(doc.get_model_by_id(id)[attr], attr)])));
 }
 """
 
