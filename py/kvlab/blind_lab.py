@@ -25,10 +25,8 @@ from kvproof.model.config import Positions
 
 @dataclass(frozen=True)
 class Bug:
-    """A mistake to choose."""
+    """A mistake to choose; its message is ``blind.bug.NAME``."""
 
-    message: str
-    """What the list calls it."""
     specimen: str | None
     """Of the zoo; None: nothing is wrong."""
     positions: Positions | None = None
@@ -36,32 +34,30 @@ class Bug:
 
 
 BUGS = {
-    "mask-topleft": Bug("blind.bug.mask-topleft", "mask-topleft"),
-    "mask-topleft-chunks": Bug("blind.bug.mask-topleft-chunks", "mask-topleft-chunks"),
-    "mask-skipped-cache": Bug("blind.bug.mask-skipped-cache", "mask-skipped-cache"),
-    "mask-skipped-past": Bug("blind.bug.mask-skipped-past", "mask-skipped-past"),
-    "mask-value-bool": Bug("blind.bug.mask-value-bool", "mask-value-bool"),
-    "mask-value-small": Bug("blind.bug.mask-value-small", "mask-value-small"),
-    "self-read-chunk": Bug("blind.bug.self-read-chunk", "self-read-chunk"),
-    "self-read-last": Bug("blind.bug.self-read-last", "self-read-last"),
-    "pos-reset-learned": Bug("blind.bug.pos-reset-learned", "pos-reset-learned"),
-    "pos-reset-rope": Bug("blind.bug.pos-reset-rope", "pos-reset-rope"),
-    "pos-reset-alibi": Bug("blind.bug.pos-reset-alibi", "pos-reset-learned", "alibi"),
-    "bias-len-alibi": Bug("blind.bug.bias-len-alibi", "bias-len-alibi"),
-    "bias-len-distance": Bug("blind.bug.bias-len-distance", "bias-len-distance"),
-    "pos-drift-window-length": Bug("blind.bug.pos-drift-window-length", "pos-drift-window-length"),
-    "window-obo-prefill": Bug("blind.bug.window-obo-prefill", "window-obo-prefill"),
-    "window-obo-decode": Bug("blind.bug.window-obo-decode", "window-obo-decode"),
-    "window-obo-short": Bug("blind.bug.window-obo-short", "window-obo-short"),
-    "window-phase-decode": Bug("blind.bug.window-phase-decode", "window-phase-decode"),
-    "window-phase-short-chunk": Bug(
-        "blind.bug.window-phase-short-chunk", "window-phase-short-chunk"
-    ),
-    "window-phase-local": Bug("blind.bug.window-phase-local", "window-phase-local"),
-    "ring-order-early": Bug("blind.bug.ring-order-early", "ring-order-early"),
-    "logit-shift-scores": Bug("blind.bug.logit-shift-scores", "logit-shift-scores"),
-    "logit-shift-last": Bug("blind.bug.logit-shift-last", "logit-shift-last"),
-    "none": Bug("blind.bug.none", None),
+    "mask-topleft": Bug("mask-topleft"),
+    "mask-topleft-chunks": Bug("mask-topleft-chunks"),
+    "mask-skipped-cache": Bug("mask-skipped-cache"),
+    "mask-skipped-past": Bug("mask-skipped-past"),
+    "mask-value-bool": Bug("mask-value-bool"),
+    "mask-value-small": Bug("mask-value-small"),
+    "self-read-chunk": Bug("self-read-chunk"),
+    "self-read-last": Bug("self-read-last"),
+    "pos-reset-learned": Bug("pos-reset-learned"),
+    "pos-reset-rope": Bug("pos-reset-rope"),
+    "pos-reset-alibi": Bug("pos-reset-learned", "alibi"),
+    "bias-len-alibi": Bug("bias-len-alibi"),
+    "bias-len-distance": Bug("bias-len-distance"),
+    "pos-drift-window-length": Bug("pos-drift-window-length"),
+    "window-obo-prefill": Bug("window-obo-prefill"),
+    "window-obo-decode": Bug("window-obo-decode"),
+    "window-obo-short": Bug("window-obo-short"),
+    "window-phase-decode": Bug("window-phase-decode"),
+    "window-phase-short-chunk": Bug("window-phase-short-chunk"),
+    "window-phase-local": Bug("window-phase-local"),
+    "ring-order-early": Bug("ring-order-early"),
+    "logit-shift-scores": Bug("logit-shift-scores"),
+    "logit-shift-last": Bug("logit-shift-last"),
+    "none": Bug(None),
 }
 """Name in the list and in a link -> what is done."""
 DTYPES = ["float32", "float64"]
@@ -106,7 +102,7 @@ class BlindLab(Lab):
                 "blind.bug.title",
                 list(BUGS),
                 "mask-topleft",
-                [bug.message for bug in BUGS.values()],
+                [f"blind.bug.{name}" for name in BUGS],
             ),
             "dtype": radio("blind.dtype", DTYPES, "float64"),
         }

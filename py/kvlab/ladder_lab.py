@@ -38,21 +38,7 @@ KEYS = {
     "trigger": "trigger",
 }
 """Way to feed a specimen -> its read-out."""
-LINES: dict[float, str] = dict(
-    enumerate(
-        [
-            "ladder.float64",
-            "ladder.float32",
-            "ladder.int8",
-            "ladder.broken",
-            "ladder.one-shot",
-            "ladder.ones",
-            "ladder.prefill",
-            "ladder.ragged",
-            "ladder.trigger",
-        ]
-    )
-)
+LINES: dict[float, str] = dict(enumerate(f"ladder.{one}" for one in (*LOOKS, *KEYS.values())))
 """Line of the figure -> its message: the groups, then the ways to feed the chosen specimen."""
 
 

@@ -248,7 +248,8 @@ def described(bundle: str) -> str:
         ),
         (f"{{{cell_runner.REPORT!r}: [1.5, None]}}", "repr", "[1.5, null]"),
         (
-            f"{{{cell_runner.REPORT!r}: {{'findings': [{{'noise': 0.69914, 'tolerance': 'inf'}}]}}}}",
+            f"{{{cell_runner.REPORT!r}: {{'findings': [{{'noise': 0.69914, 'tolerance': 'inf'}}]}}"
+            "}",
             "repr",
             '{"findings": [{"noise": 0.69914, "tolerance": "inf", '
             '"written": {"noise": "0.699", "tolerance": "\\u221e"}}]}',
