@@ -73,7 +73,9 @@ def test_every_message_is_used() -> None:
         *(PY / "kvlab").glob("*.py"),
         *(PY / "kvsite").glob("*.py"),
     ]
-    declared = [json.dumps(new_session(lab).lab.page) for lab in LABS]
+    labs = [new_session(lab) for lab in LABS]
+    declared = [json.dumps(lab.lab.page) for lab in labs]
+    declared += [json.dumps(lab.description()).replace("\\", "") for lab in labs]
     text = "\n".join([*(file.read_text("utf-8") for file in files), *declared])
     used = set(re.findall(r"""["']([\w-]+(?:\.[\w-]+)*)["']""", text))
     used |= {m for m in ENGLISH_WORDS if re.fullmatch(r"cells\..*\.(title|intro)", m)}
@@ -97,7 +99,9 @@ def test_chinese_keeps_to_the_vocabulary() -> None:
         ROOT / "notebooks" / "texts" / "zh.md",
     ]
     files += (SITE / "pages" / "zh").glob("*.md")
-    declared = [json.dumps(new_session(lab).lab.page) for lab in LABS]
+    labs = [new_session(lab) for lab in LABS]
+    declared = [json.dumps(lab.lab.page) for lab in labs]
+    declared += [json.dumps(lab.description()).replace("\\", "") for lab in labs]
     text = "\n".join([*(file.read_text("utf-8") for file in files), *declared])
     assert len(forbidden) > 8
     assert not [word for word in forbidden if word in text]

@@ -150,7 +150,7 @@ def page_messages(page: dict[str, Any]) -> Iterator[str]:
     """Messages that the template says: all texts with a point that name no output."""
     for one in everything(page):
         texts = [value for key, value in one.items() if key != "of"]
-        texts += one.get("head", []) + list(one["rows"] if one.get("kind") == "readouts" else [])
+        texts += [*one.get("head", []), *(one["rows"] if one.get("kind") == "readouts" else [])]
         yield from (
             text for text in texts if isinstance(text, str) and re.match(r"[a-z]+\.\S", text)
         )

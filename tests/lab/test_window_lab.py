@@ -65,7 +65,6 @@ def test_picture_numbers_and_sentence_agree() -> None:
     outcomes = set()
     for _, state in all_states("window"):
         lost = state["refed.cells"]["state"].count("wrongly-hidden")
-        assert sentences(state, "kept") == [("window.kept", {"kept": str(KEPT)})]
         _, (message, args), (verdict, _) = sentences(state, "summary")
         assert lost == LOST.get(message, int(args.get("lost", 0)))
         errors = state["errors.rows"]["x"]

@@ -28,11 +28,15 @@ window.Worker = class extends Worker {
   constructor(...options) {
     super(...options);
     this.addEventListener("message", ({ data }) => {
-      if (data.type === "state") setTimeout(() => { window.labQuestions.answered += 1; });
+      if (data.id !== this.asked || data.type !== "answer") return;
+      setTimeout(() => { window.labQuestions.answered += 1; });
     });
   }
   postMessage(message, ...rest) {
-    if (message.type === "set") window.labQuestions.asked += 1;
+    if (message.type === "state") {
+      window.labQuestions.asked += 1;
+      this.asked = message.id;
+    }
     super.postMessage(message, ...rest);
   }
 };

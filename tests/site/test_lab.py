@@ -335,7 +335,7 @@ MOVE_AT_FIRST_QUESTION = """
 const { postMessage } = Worker.prototype;
 Worker.prototype.postMessage = function (message, ...rest) {
   postMessage.call(this, message, ...rest);
-  if (message.type === "set" && !window.moved) {
+  if (message.type === "state" && !window.moved) {
     window.moved = true;
     Bokeh.documents[0].get_model_by_name("n_past").value = 20;
   }

@@ -353,16 +353,13 @@ def expect_no_sideways_scrolling(page: Page) -> None:
     assert width <= 320, f"the page is {width} px wide"
 
 
-AXE = (NODE_MODULES / "axe-core" / "axe.min.js").read_text()
-
-
 CONTRAST = ["color-contrast", "link-in-text-block"]
 """The rules that look at colours."""
 
 
 def expect_accessible(page: Page, rules: list[str] | None = None) -> None:
     """No finding of axe-core that it calls serious or critical; ``rules``: of these only."""
-    page.evaluate(AXE)
+    page.evaluate((NODE_MODULES / "axe-core" / "axe.min.js").read_text())
     # What has passed isn't described: that takes most of the time.
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:

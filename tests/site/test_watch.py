@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from kvsite import watch
-from kvsite.browser import launch_options
 from kvsite.paths import BUILD, NODE_MODULES, ROOT, VENV
 
 # Writes a line for itself and for each that it is sent; ends when it is told to.
@@ -109,19 +108,11 @@ def checkout(built_site: Path, tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def other_browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**launch_options())
-        yield browser
-        browser.close()
-
-
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(os.name == "nt", reason="links, and a signal to one process")
 def test_an_open_page_shows_a_changed_text_and_a_changed_lab(
-    checkout: Path, other_browser: Browser, tmp_path: Path
+    checkout: Path, browser: Browser, tmp_path: Path
 ) -> None:
     settings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     errors = tmp_path / "errors"
@@ -137,7 +128,7 @@ def test_an_open_page_shows_a_changed_text_and_a_changed_lab(
     try:
         assert serve.stdout
         [url] = re.findall(r"http://\S+", serve.stdout.readline())
-        page = other_browser.new_context(service_workers="block").new_page()
+        page = browser.new_context(service_workers="block").new_page()
         page.goto(f"{url}en/")
         text = checkout / "site" / "pages" / "en" / "index.md"
         text.write_text(f"{text.read_text()}\n\nWritten a moment ago.\n")
