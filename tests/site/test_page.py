@@ -516,7 +516,7 @@ def diff_lines(page: Page, signs: str) -> list[str]:
 
 def test_the_difference_of_the_decoders_is_that_of_their_files(prebuilt_lab: Lab) -> None:
     for name, signs in (("decoder", " -"), ("cached_decoder", " +")):
-        source = (PY / "kvproof" / f"{name}.py").read_text()
+        source = (PY / "kvproof" / "model" / f"{name}.py").read_text()
         shown = diff_lines(prebuilt_lab.page, signs)
         assert len(shown) > 15
         assert "".join(f"    {line}\n" for line in shown) in source
