@@ -1,4 +1,4 @@
-"""Five storages with the same tokens: places, bytes and errors."""
+"""All storages with the same tokens: places, bytes and errors."""
 
 from itertools import product
 

@@ -53,7 +53,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: compare_masks(4, 2, "float16"), "must be float32 or float64, got float16"),
     (lambda: compare_masks(4, 2, "flaot32"), "must be float32 or float64, got 'flaot32"),
     (lambda: compare_masks(4, 2, seed=-1), "seed must be at least 0, got -1"),
-    # Five storages.
+    # All storages.
     (lambda: compare_storages(0), "prefix must be 1..29, got 0"),
     (lambda: compare_storages(30), "prefix must be 1..29, got 30"),
     (lambda: compare_storages(4, 0), "branches must be at least 1, got 0"),

@@ -1,4 +1,4 @@
-"""The five storages with the same tokens: what lies where, its bytes, and its errors."""
+"""All storages with the same tokens: what lies where, its bytes, and its errors."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
