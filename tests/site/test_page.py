@@ -518,9 +518,10 @@ def test_the_difference_of_the_decoders_is_that_of_their_files(prebuilt_lab: Lab
     for name, signs in (("decoder", " -"), ("cached_decoder", " +")):
         source = (PY / "kvproof" / "model" / f"{name}.py").read_text()
         shown = diff_lines(prebuilt_lab.page, signs)
-        assert len(shown) > 15
+        assert len(shown) > 10
         assert "".join(f"    {line}\n" for line in shown) in source
-    assert "    k, v = cache.append(layer, k, v)" in diff_lines(prebuilt_lab.page, "+")
+    new = "".join(diff_lines(prebuilt_lab.page, "+"))
+    assert "    k, v = cache.append(layer, k, v)" in new
 
 
 @schemes
