@@ -137,7 +137,7 @@ class Note:
 
 @dataclass(frozen=True)
 class CandidateBar:
-    """Where it is said that a candidate is drawn, with a button back (site/js/candidates.js)."""
+    """Where it is said that a candidate is drawn, with a button back (site/js/candidate-bar.js)."""
 
     back: str
 
