@@ -173,7 +173,7 @@ def _take_over(name: str, folder: Path) -> bool:
 def _lab_digest(name: str, folder: Path) -> str:
     """Of all that a lab's states were made from; ``folder`` has the list of its modules."""
     modules = json.loads((folder / f"{name}.modules").read_text())
-    stored = [STORED] if "kvlab/stored.py" in modules else []
+    stored = [STORED / "kvlab"] if "kvlab/stored.py" in modules else []
     return digest([*(PY / module for module in modules), *stored, LIBRARIES / STAMP, *TOOLS])
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kvlab.labs import LABS
 from kvsite import wasm
+from kvsite.stamps import STAMP
 
 
 @pytest.mark.parametrize("name", wasm.DATA_FILES)
@@ -22,7 +23,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, folder in {"PY": "py", "STORED": "stored", "LIBRARIES": "libraries"}.items():
         monkeypatch.setattr(wasm, name, tmp_path / folder)
     monkeypatch.setattr(wasm, "LAB_FILES", tmp_path / "labs")
-    for name in ("py/kvlab/x_lab.py", "py/kvproof/used.py", "py/kvproof/other.py", "stored/data"):
+    for name in (
+        "py/kvlab/x_lab.py",
+        "py/kvproof/used.py",
+        "py/kvproof/other.py",
+        "stored/kvlab/data",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("import numpy\n")
     (tmp_path / "labs").mkdir()
@@ -45,7 +51,7 @@ def is_taken_over(project: Path) -> bool:
 
 def test_states_are_kept_while_their_modules_stay_the_same(project: Path) -> None:
     (project / "py" / "kvproof" / "other.py").write_text("changed")
-    (project / "stored" / "data").write_text("changed")
+    (project / "stored" / "kvlab" / "data").write_text("changed")
     assert is_taken_over(project)
     assert (project / "new" / "x_lab.json").read_text() == "states"
 
@@ -62,7 +68,9 @@ def test_stored_results_count_for_labs_that_read_them(project: Path) -> None:
     (project / "py" / "kvlab" / "stored.py").touch()
     list_modules(project, "kvlab/stored.py")
     assert is_taken_over(project)
-    (project / "stored" / "data").write_text("changed")
+    (project / "stored" / STAMP).write_text("other code, the same results")
+    assert is_taken_over(project)
+    (project / "stored" / "kvlab" / "data").write_text("changed")
     assert not is_taken_over(project)
 
 

@@ -74,13 +74,14 @@ class KVCache(ABC):
     keeps_old: ClassVar[bool] = True
     """A handle stays valid when a call, ``crop`` or ``reorder`` has been given it."""
 
+    reserves_memory: ClassVar[bool] = False
+    """There is memory for a number of tokens from the start, and no more."""
+
     shape: CacheShape
     length: int
     """Tokens that the cache has taken in, P; a rolling cache may have let go of some."""
     padding: IntArray
     """(B,): how many slots at the beginning of each row are padding."""
-    reserves_memory: ClassVar[bool] = False
-    """There is memory for a number of tokens from the start, and no more."""
     block_size: int | None = None
     """Tokens in a block, where memory comes in blocks."""
 
@@ -108,9 +109,14 @@ class KVCache(ABC):
 
     def memory_slots(self) -> IntArray:
         """The slot whose token each place in memory holds, int (B, places); -1 for none."""
-        place = np.arange(self.length if self.capacity is None else self.capacity)
+        place = np.arange(self._n_places)
         slots = np.where(place < self.length, place, -1)
         return np.broadcast_to(slots, (self.shape.batch_size, len(place)))
+
+    @property
+    def _n_places(self) -> int:
+        """Tokens of a row that the memory has places for, used or not."""
+        return self.length if self.capacity is None else self.capacity
 
     def shared_places(self) -> BoolArray:
         """Which of these places another row or another cache points to as well, (B, places)."""

@@ -86,6 +86,8 @@ class PagedCache(InPlaceCache):
     A handle gives its blocks back when another takes over, when it is released and when it dies.
     """
 
+    reserves_memory = True
+
     def __init__(
         self,
         shape: CacheShape,
@@ -101,8 +103,6 @@ class PagedCache(InPlaceCache):
         self._parent: Self | None = None
         pool.hold(table)
         self._drop_blocks = weakref.finalize(self, pool.drop, table)  # whenever, but once
-
-    reserves_memory = True
 
     @classmethod
     def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:
@@ -190,11 +190,10 @@ class PagedCache(InPlaceCache):
         """Tokens in a block."""
         return self.pool.block_size
 
-    def memory_slots(self) -> IntArray:
-        """As for any cache; the last block may be in part empty."""
-        place = np.arange(self.table.shape[1] * self.block_size)
-        slots = np.where(place < self.length, place, -1)
-        return np.broadcast_to(slots, (self.shape.batch_size, len(place)))
+    @property
+    def _n_places(self) -> int:
+        n_blocks: int = self.table.shape[1]
+        return n_blocks * self.block_size
 
     def shared_places(self) -> BoolArray:
         """Places of blocks that more than one entry of a table points to."""

@@ -19,6 +19,8 @@ class StaticCache(InPlaceCache):
     writes over what they show.
     """
 
+    reserves_memory = True
+
     def __init__(
         self,
         shape: CacheShape,
@@ -29,8 +31,6 @@ class StaticCache(InPlaceCache):
     ) -> None:
         super().__init__(shape, length, padding, generation)
         self.arrays = arrays
-
-    reserves_memory = True
 
     @classmethod
     def empty(cls, shape: CacheShape, room: Room = DEFAULT_ROOM) -> Self:
