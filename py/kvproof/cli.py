@@ -339,6 +339,8 @@ def _check(parsed: argparse.Namespace) -> int:
         raise ValueError(f"no mistake so far, but {parsed.budget:g} s weren't enough: try --budget")
     if not found.findings and not found.ok:
         raise ValueError("neither right nor wrong: the notes above say what can't be checked")
+    if found.in_doubt:
+        raise ValueError("in doubt: all that was found may be rounding, as its evidence says")
     return PASSED if found.ok else FAILED
 
 

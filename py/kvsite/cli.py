@@ -83,8 +83,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     args = parser.parse_args(own)
     args.extra = extra
-    if extra and not VERBS[args.verb].passes_on:
-        parser.error(f"{args.verb} takes no arguments after `--`, got: {' '.join(extra)}")
+    if extra and (not VERBS[args.verb].passes_on or vars(args).get("right")):
+        parser.error(f"{' '.join(own)} takes no arguments after `--`, got: {' '.join(extra)}")
     return args
 
 
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = options["kernels"].add_argument
     add("--quick", action="store_true", help="one thread, and the tests that decide verdicts")
-    add("--right", type=int, default=0, metavar="SEEDS", help="check right decoders instead")
+    add("--right", type=_seeds, metavar="SEEDS", help="check right decoders instead")
     options["clean"].add_argument(
         "--cache", action="store_true", help=f"also remove the downloads in {cache_folder()}"
     )
@@ -115,6 +115,12 @@ def _parser() -> argparse.ArgumentParser:
         "--upgrade", action="store_true", help="move Python packages to their newest versions"
     )
     return parser
+
+
+def _seeds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seeds, at least 1")
+    return int(text)
 
 
 def _port(text: str) -> int:

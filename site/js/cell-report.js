@@ -13,6 +13,7 @@ import { paragraph, say } from "./words.js";
  *
  * @typedef {object} Finding
  * @property {string} kind
+ * @property {boolean} doubtful
  * @property {Case | null} case
  * @property {number | string} max_abs_error a string where it isn't finite
  * @property {Record<string, string>} written amounts
@@ -26,6 +27,7 @@ import { paragraph, say } from "./words.js";
  * @typedef {object} Report kvproof.checking.Report
  * @property {string} decoder
  * @property {boolean} ok
+ * @property {Message & {id: string}} verdict
  * @property {boolean} complete
  * @property {Finding[]} findings
  * @property {Message[]} checked
@@ -50,6 +52,9 @@ const STATES = {
 /** Operations whose argument is a number of tokens (kvproof.checking.cases). */
 const TAKES_TOKENS = ["feed", "fork", "branch"];
 
+/** @type {Record<string, string>} Signs of verdicts; of all others a question mark. */
+const SIGNS = { "report.right": "✓", "report.right-so-far": "✓", "report.wrong": "✗" };
+
 /** Where something is wrong, and the message of it. */
 const PLACES = {
   row: "report.place.row",
@@ -62,10 +67,12 @@ const PLACES = {
  *
  * @param {Report} report
  */
-export function summary({ ok, findings, meanings }) {
-  return ok
-    ? say("report.nothing-wrong")
-    : say("report.wrong-line", { meaning: meanings[findings[0].kind] });
+export function summary({ ok, verdict, findings, meanings }) {
+  if (ok) return say("report.nothing-wrong");
+  if (!findings.length || findings[0].doubtful) {
+    return say("report.untold-line", { verdict: sentence(verdict.text) });
+  }
+  return say("report.wrong-line", { meaning: meanings[findings[0].kind] });
 }
 
 /**
@@ -75,7 +82,7 @@ export function summary({ ok, findings, meanings }) {
 export function drawnReport(report, text) {
   const { findings, checked, not_checked, notes, ok, complete, meanings } = report;
   return element("div", { className: "report" }, [
-    verdict(report),
+    drawnVerdict(report),
     ...findings.map((finding) => drawnFinding(finding, meanings)),
     ...list(say("report.notes"), notes, true),
     ...list(say("report.checked"), checked, ok),
@@ -85,15 +92,14 @@ export function drawnReport(report, text) {
 }
 
 /** @param {Report} report */
-function verdict({ decoder, ok, complete, n_calls, seconds, dtype, written }) {
-  const name = element("code", {}, [decoder]);
-  const right = complete ? "report.right" : "report.right-so-far";
+function drawnVerdict({ decoder, verdict, n_calls, seconds, dtype, written }) {
+  const sign = SIGNS[verdict.id] ?? "?";
   const line = element("p", { className: "report-verdict" }, [
-    element("strong", {}, [say(ok ? right : "report.wrong")]),
+    element("strong", {}, [`${sign} ${sentence(verdict.text)}`]),
     " ",
-    name,
+    element("code", {}, [decoder]),
   ]);
-  line.dataset.ok = String(ok);
+  line.dataset.sign = sign;
   const facts = say("report.facts", {
     calls: n_calls,
     seconds: seconds.toFixed(1),

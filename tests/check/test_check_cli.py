@@ -85,6 +85,7 @@ def test_seed_and_budget_are_the_checkers(monkeypatch: pytest.MonkeyPatch) -> No
         ("odd:Negative", "odd:Negative: max_length must be a positive integer, got -1"),
         (f"{HERE}:Plain --budget -1", "budget_s must be more than 0 seconds, got -1.0"),
         (f"{HERE}:Hangs --budget 1e-9", "no mistake so far, but 1e-09 s weren't enough"),
+        ("odd:Wobbles", "in doubt: all that was found may be rounding"),
     ],
 )
 def test_what_cannot_be_checked_gives_2_and_a_sentence(
@@ -101,6 +102,16 @@ def test_what_cannot_be_checked_gives_2_and_a_sentence(
 
 
 ODD = """
+from tests.check.decoders import Plain
+
+class Wobbles(Plain):
+    def full(self, tokens):
+        return super().full(tokens).astype("float32")
+
+    def step(self, tokens, cache):
+        logits, cache = super().step(tokens, cache)
+        return (1.001 * logits).astype("float32"), cache
+
 class Raises:
     def __init__(self):
         raise RuntimeError("no weights\\nat all")

@@ -113,6 +113,15 @@ def test_a_mistake_in_both_paths_needs_another_implementation() -> None:
     assert "not-checked.gold" not in ids(right.not_checked)
 
 
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_a_gold_is_held_against_what_the_finding_prints(share: float) -> None:
+    """Ten times the tolerance: another implementation may approximate in another way."""
+    report = check(Plain())
+    by = 10 * report.tolerance * share
+    findings = check(Plain(), gold=lambda tokens: Plain().full(tokens) + by).findings
+    assert [finding.tolerance for finding in findings] == [10 * report.tolerance] * (share > 1)
+
+
 SIGNS = np.where(np.arange(11) % 2, 1.0, -1.0)
 
 

@@ -207,6 +207,8 @@ def test_a_report_is_written_in_other_languages(
     monkeypatch.setenv(LANGUAGE, language)
     bundle = report._repr_mimebundle_()
     assert bundle == {"text/plain": report.text(language), MIME_TYPE: data}
+    monkeypatch.setenv(LANGUAGE, "tlh")
+    assert report._repr_mimebundle_()["text/plain"] == report.text()
 
 
 def test_what_an_exception_says_stays_as_it_is() -> None:

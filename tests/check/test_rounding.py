@@ -21,6 +21,8 @@ def is_condemned(report: Report) -> bool:
     assert report.dtype != "float64" or not doubtful
     assert all(finding.confidence <= 0.5 for finding in doubtful)
     assert all(finding.evidence[-1].id == "note.sharp" for finding in doubtful)
+    assert report.in_doubt == (report.verdict.id == "report.in-doubt")
+    assert report.in_doubt <= (not report.ok)
     return len(doubtful) < len(report.findings)
 
 
@@ -97,12 +99,35 @@ def test_a_full_that_differs_a_little_from_itself_leaves_a_doubt_too() -> None:
         def full(self, tokens: Any) -> Any:
             return super().full(tokens) * np.float32(1 + 1e-3 * (tokens.shape[1] > 6))
 
+    class Forgets(Wobbles):
+        """What a doubt about ``full`` mustn't hide."""
+
+        def step(self, tokens: Any, cache: Any) -> Any:
+            return super().step(tokens, None)
+
     report = check(Wobbles())
     assert report.findings[0].kind == "ROPE-LEN"
+    assert report.in_doubt
     assert not is_condemned(report)
     assert report.tolerance > report.noise
+    report = check(Forgets())
+    assert report.findings[0].evidence[0].id == "feeding.no-cache"
+    assert [finding.doubtful for finding in report.findings] == [False, True]
+    assert report.verdict.id == "report.wrong"
     Wobbles.dtype = "float64"
     assert is_condemned(check(Wobbles()))
+
+
+def test_a_leak_of_the_future_is_never_rounding() -> None:
+    class Leaks(Off):
+        dtype = "float32"
+
+        def full(self, tokens: Any) -> Any:
+            return super().full(tokens) * np.float32(1 + 1e-4 * int(tokens[0, -1]))
+
+    report = check(Leaks())
+    assert report.findings[0].check == "CAU"
+    assert is_condemned(report)
 
 
 def test_logits_that_are_constant_but_for_rounding_get_no_name() -> None:

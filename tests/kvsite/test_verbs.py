@@ -61,6 +61,8 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["serve", "--port", "70000"], "'70000' is not a port"),
         (["serve", "--port", "-1"], "is not a port"),
+        (["kernels", "--right", "-1"], "'-1' is not a number of seeds"),
+        (["kernels", "--right", "1", "--", "-x"], "kernels --right 1 takes no arguments after"),
         (["serve", "--port", "http"], "'http' is not a port"),
         (["build", "--", "-x"], "build takes no arguments after `--`, got: -x"),
         (["serve", "stray"], "unrecognized arguments: stray"),

@@ -90,11 +90,11 @@ def judge(subject: Subject, rng: np.random.Generator) -> Reference:
     notes += _precision(subject, answers, scale)
     finding, noise, tolerance = _noise(answers, Rounding(subject.dtype, scale), error_limit)
     known = Reference(finding, noise, tolerance, tolerance, (), error_limit, scale, has_rows)
-    if finding is None:
-        finding, hints = _blind_spot(subject, rows, tolerance)
-        known = replace(known, finding=finding)
+    if finding is None or finding.doubtful:
+        blind, hints = _blind_spot(subject, rows, tolerance)
+        known = replace(known, finding=blind or finding)
         notes += hints
-    if finding is None:
+    if known.finding is None or known.finding.doubtful:
         budget, more = _budget(subject, rows[0], known)
         known = replace(known, tolerance=max(tolerance, budget))
         notes += more
@@ -113,7 +113,9 @@ def _noise(
     if not wrong:
         return None, noise, tolerance
     # What is beyond doubt says more than what comes first.
-    worst = max(wrong, key=lambda answer: answer.difference > rounding.doubtful)
+    worst = min(wrong, key=lambda answer: answer.doubt(rounding) is not None)
+    if worst.doubt(rounding):  # the cache is held against more than what may be rounding
+        tolerance = min(max(tolerance, rounding.doubtful), error_limit)
     return worst.fault(rounding), noise, tolerance
 
 
@@ -192,10 +194,13 @@ class _Answer:
     def difference(self) -> float:
         return float(self.moved.max(initial=0.0))
 
+    def doubt(self, rounding: Rounding) -> Message | None:
+        """Whether it may be rounding, which never depends on a token that comes later."""
+        return None if self.check is Check.CAU else rounding.doubt(self.difference)
+
     def fault(self, rounding: Rounding) -> Finding:
         sentence = Message(self.fault_id, difference=self.difference, **self.args)
-        doubt = rounding.doubt(self.difference)
-        return _fault(self.check, sentence, self.text, self.kind, doubt)
+        return _fault(self.check, sentence, self.text, self.kind, self.doubt(rounding))
 
 
 def _questions(subject: Subject, rows: tuple[Row, ...], whole: Logits) -> Iterator[_Answer]:
@@ -377,14 +382,14 @@ def _fault(
         "whole = array(decoder.full(tokens))",
         *SEE.get(check, PREFIXES),
     )
-    said = sentence, Message("full.not-checked"), doubt
+    said = sentence, doubt or Message("full.not-checked")
     return Finding(
         kind=kind,
         check=check,
         case=Case(text, feeds([len(text[0])])),
         max_abs_error=0.0,
         tolerance=0.0,
-        evidence=tuple(one for one in said if one is not None),
+        evidence=said,
         snippet="\n".join(lines),
         confidence=0.9 if doubt is None else 0.5,
         doubtful=doubt is not None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvproof.checking.cases import Case, Op
-from kvproof.checking.messages import Message, catalogue
+from kvproof.checking.messages import LANGUAGES, Message, catalogue
 from kvproof.checking.names import Check
 from kvproof.kinds import Kind
 
@@ -143,7 +143,7 @@ class Report:
     """Nothing is wrong with what was checked, and at least ``full`` itself and one sequence in
     every chunking were; ``complete`` says whether that was all that can be checked here."""
     findings: tuple[Finding, ...]
-    """The most certain first."""
+    """Those beyond doubt first, and of them the most certain."""
     checked: tuple[Message, ...]
     not_checked: tuple[Message, ...]
     """What was left out, and what would unlock it."""
@@ -188,8 +188,15 @@ class Report:
         return "\n".join(lines)
 
     @property
+    def in_doubt(self) -> bool:
+        """All that was found may be rounding."""
+        return bool(self.findings) and all(finding.doubtful for finding in self.findings)
+
+    @property
     def verdict(self) -> Message:
         """In a few words."""
+        if self.in_doubt:
+            return Message("report.in-doubt")
         if self.findings:
             return Message("report.wrong")
         if not self.ok:
@@ -202,21 +209,26 @@ class Report:
     def to_dict(self, language: str = "en") -> dict[str, Any]:
         """All of it as JSON has it; numbers that aren't finite become strings.
 
-        A message is its ``id``, its ``args``, and its ``text`` in a language; ``meanings`` are
-        those of all kinds that are named.
+        A message is its ``id``, its ``args``, and its ``text`` in a language, such as the
+        ``verdict``; ``meanings`` are those of all kinds that are named.
         """
         content: dict[str, Any] = plain(self, language)
         kinds = [one.kind for one in self.findings]
         kinds += [other.kind for one in self.findings for other in one.alternatives]
-        return content | {"meanings": {kind: meaning(kind).text(language) for kind in kinds}}
+        meanings = {kind: meaning(kind).text(language) for kind in kinds}
+        return content | {"verdict": plain(self.verdict, language), "meanings": meanings}
 
     def to_json(self, language: str = "en") -> str:
         """``to_dict`` as strict JSON, indented."""
         return json.dumps(self.to_dict(language), indent=2, ensure_ascii=False, allow_nan=False)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """What a notebook shows: the text, or what it draws itself from the data."""
-        language = os.environ.get(LANGUAGE) or "en"
+        """What a notebook shows: the text, or what it draws itself from the data.
+
+        In English, where the environment asks for a language that there isn't.
+        """
+        language = os.environ.get(LANGUAGE, "")
+        language = language if language in LANGUAGES else "en"
         return {"text/plain": self.text(language), MIME_TYPE: self.to_dict(language)}
 
 
