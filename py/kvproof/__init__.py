@@ -130,7 +130,7 @@ _LATE = {
 
 def __getattr__(name: str) -> Any:
     """Names that are imported when they are first used: the page starts sooner without."""
-    if name in ("adapters", "zoo"):
+    if name in ("adapters", "story", "zoo"):
         return import_module(f"kvproof.{name}")
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -181,7 +181,7 @@ def serve(args: argparse.Namespace) -> int:
 
 PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
 """Tests of one file stay together, since they share a browser's page or a long computation."""
-CORE = [f"tests/{folder}" for folder in ("core", "zoo", "check", "api", "oracles")]
+CORE = [f"tests/{folder}" for folder in ("core", "story", "zoo", "check", "api", "oracles")]
 
 
 def test(args: argparse.Namespace) -> int:
@@ -222,6 +222,13 @@ def notebook(args: argparse.Namespace) -> int:
     from kvsite import notebook
 
     return notebook.main(args.extra)
+
+
+def train(_: argparse.Namespace) -> int:
+    """Train the story's decoder."""
+    from kvsite import train
+
+    return train.main()
 
 
 def screenshot(args: argparse.Namespace) -> int:
@@ -281,6 +288,12 @@ VERBS = {
         node=False,
         torch=True,
         passes_on="the notebook command",
+    ),
+    "train": Verb(
+        train,
+        "Train the story's decoder with PyTorch, on one thread; measure what it can do.",
+        node=False,
+        torch=True,
     ),
     "screenshot": Verb(screenshot, "Take the README's picture of the live lab."),
     "lock": Verb(lock, "Write the lock files anew after a change of the requirements."),

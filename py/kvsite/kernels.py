@@ -24,7 +24,7 @@ from kvsite.paths import PY, ROOT, venv_python
 X86 = ("Prescott", "Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake")
 ARM = ("ARMV8", "CORTEXA57", "NEOVERSEN1", "NEOVERSEV1", "NEOVERSEN2", "VORTEX")
 THREADS = (1, 2)
-ALL = [f"tests/{folder}" for folder in ("core", "zoo", "check", "api", "oracles", "lab")]
+ALL = [f"tests/{folder}" for folder in ("core", "story", "zoo", "check", "api", "oracles", "lab")]
 QUICK = [
     f"tests/{file}.py"
     for file in ("check/test_rounding", "check/test_tolerance", "check/test_other_styles")

@@ -50,7 +50,7 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["--help"])
     listed = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
     wanted = {"serve", "build", "test", "kernels", "check", "bench", "notebook", "screenshot"}
-    wanted |= {"lock", "clean"}
+    wanted |= {"train", "lock", "clean"}
     assert set(listed) == wanted == set(cli.VERBS)
 
 
