@@ -1,7 +1,6 @@
 """Whatever a decoder does, the checker answers with a sentence and never with a traceback."""
 
 import json
-import signal
 from typing import Any
 
 import numpy as np
@@ -157,13 +156,6 @@ def test_operations_are_checked_when_they_are_there() -> None:
     assert_cache_matches(Plain())
     with pytest.raises(AssertionError, match="ROW-PERM: the rows of the cache are not permuted"):
         assert_cache_matches(decoders.ForgetsAfterReorder())
-
-
-def test_the_alarm_is_taken_back() -> None:
-    before = signal.getsignal(signal.SIGALRM)
-    check(Plain(), budget_s=50)
-    assert signal.getsignal(signal.SIGALRM) is before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 def test_json_is_strict() -> None:

@@ -15,7 +15,6 @@ from kvproof import Report, check
 from kvproof.checking.messages import Message
 from kvproof.checking.names import Stage
 from kvproof.model.cache import new_cache
-from kvproof.zoo import RIGHT
 from kvproof.zoo.right import LEARNED, ROPE, WINDOW, RightDecoder
 
 
@@ -179,13 +178,6 @@ def test_it_is_found_and_named(decoder: type[RightDecoder], kinds: tuple[str, ..
         assert max(words[-1] for words in run_snippet(finding, decoder())) > finding.tolerance
 
 
-@pytest.mark.parametrize("name", ["rope-concat", "rope-paged", "window-rolling", "sinks-static"])
-def test_what_is_right_stays_right(name: str) -> None:
-    report = check(RIGHT[name](), budget_s=300)
-    assert report.findings == ()
-    assert report.ok
-
-
 def test_what_a_window_has_let_go_of_may_be_refused() -> None:
     class Refuses(Ring):
         def crop(self, cache: Any, length: int) -> Any:
@@ -273,10 +265,15 @@ def test_near_ties_are_noted() -> None:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms here")
 def test_somebody_elses_alarm_goes_on() -> None:
     rung: list[int] = []
-    before = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+
+    def rings(number: int, _: object) -> None:
+        rung.append(number)
+
+    before = signal.signal(signal.SIGALRM, rings)
     try:
         signal.setitimer(signal.ITIMER_REAL, 1000, 500)
         check(Plain(), budget_s=300)
+        assert signal.getsignal(signal.SIGALRM) is rings
         left, interval = signal.getitimer(signal.ITIMER_REAL)
         assert 0 < left < 1000
         assert math.isclose(interval, 500)

@@ -1,10 +1,7 @@
 """What the checker says: catalogues that are complete, names that are no texts, three languages."""
 
 import ast
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +13,8 @@ from kvproof.checking import Alternative, check, messages
 from kvproof.checking.messages import LANGUAGES, Catalogue, Message, catalogue, places
 from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.report import LANGUAGE, MIME_TYPE
-from kvproof.checking.verdict import Facts
 from kvproof.experiments.scorecard import report_on
-from kvproof.kinds import KINDS, Kind
+from kvproof.kinds import Kind
 from kvproof.zoo import SPECIMENS
 from kvsite.checker_texts import HANT, traditional_texts
 
@@ -105,35 +101,6 @@ def test_what_is_unknown_raises() -> None:
             names("MASK-TOPRIGHT")
 
 
-def test_a_case_is_right_wrong_or_was_not_run() -> None:
-    class Off:
-        def __init__(self, wrong: bool) -> None:
-            self.off = wrong
-
-        def wrong(self, tolerance: float) -> bool:
-            return self.off
-
-    class Probes:
-        tolerance = 0.0
-
-    results: Any = {CaseId.ONE_CALL: Off(False), CaseId.PAIRS: Off(True)}
-    anything: Any = Probes()
-    facts = Facts(anything, results, anything, anything, 0.0)
-    answers = [facts.is_right(name) for name in (CaseId.ONE_CALL, CaseId.PAIRS, CaseId.RAGGED)]
-    assert answers == [True, False, None]
-    assert [facts.is_wrong(name) for name in (CaseId.ONE_CALL, CaseId.RAGGED)] == [False, False]
-    unknown: Any = "one by two"
-    with pytest.raises(KeyError, match="no case 'one by two'"):
-        facts.is_right(unknown)
-
-
-def test_each_kind_is_its_name() -> None:
-    assert len(set(KINDS)) == len(Kind) - 1
-    report = check(ForgetsAfterReorder())
-    assert report.findings[0].kind == "ROW-PERM"
-    assert json.loads(report.to_json())["findings"][0]["kind"] == "ROW-PERM"
-
-
 def test_texts_of_any_kind_change_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """All texts are written backwards around their places: the zoo's names stay, nothing breaks."""
     specimens = list(SPECIMENS.values())
@@ -176,22 +143,6 @@ def test_alternatives_are_printed_with_their_reasons() -> None:
     why = Message("stored.zeros", slot=2)
     assert str(Alternative(Kind.ALIAS, 0.25, why)) == f"ALIAS (0.25): {why}"
     assert str(Alternative(Kind.ALIAS, 0.25)) == "ALIAS (0.25)"
-
-
-def test_only_the_language_that_is_asked_for_is_read() -> None:
-    program = (
-        "import kvproof.checking as c; from kvproof.checking import messages as m;"
-        "print(m._loaded.cache_info().currsize); m.Message('report.wrong').text('zh-hans');"
-        "print(m._loaded.cache_info().currsize)"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=CHECKING.parents[1],
-    )
-    assert ran.stdout.split() == ["0", "2"]
 
 
 @pytest.mark.parametrize(("language", "said"), [("zh-hans", "重排"), ("zh-hant", "快取")])

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvproof.experiments.costs import (
-    Costs,
-    Tally,
     Work,
     count_costs,
     measure_cached,
@@ -18,8 +16,6 @@ from kvproof.experiments.costs import (
     watch,
 )
 from kvproof.experiments.model_shapes import MODEL_SHAPES, ModelShape
-from kvproof.model.cache import new_cache
-from kvproof.model.cached_decoder import decode
 from kvproof.model.config import LAB, MODERN, REFERENCE, DecoderConfig
 from kvproof.model.decoder import forward
 from kvproof.model.params import init_params
@@ -35,13 +31,6 @@ def test_a_prefix_of_256_and_16_steps_project_4232_positions_or_16() -> None:
         assert costs.recomputed.positions == 4232
         assert costs.cached.positions == 16
         assert costs.cached.kv_bytes == 278_528 == 272 * 1024
-
-
-def test_the_cache_tensors_really_take_278528_bytes() -> None:
-    params = init_params(REFERENCE, 0, "float32")
-    tokens = np.zeros((1, 272), np.int64)
-    _, cache = decode(params, tokens, new_cache(REFERENCE), REFERENCE)
-    assert cache.nbytes == sum(k.nbytes + v.nbytes for k, v in cache.keys_values()) == 278_528
 
 
 @pytest.mark.parametrize("count", [count_costs, measure_costs])
@@ -124,16 +113,6 @@ def test_counting_changes_no_result() -> None:
     assert tally.scores == MODERN.n_layers * MODERN.n_heads * 6 * 6
 
 
-def test_only_the_first_product_of_activations_behind_a_projection_is_scores() -> None:
-    tally = Tally()
-    scores, attended, activations = np.zeros((1, 2, 3, 5)), np.zeros((1, 2, 3, 4)), np.zeros((3, 8))
-    for product in (("block0.attention.w_qkv", activations), ("", scores), ("", attended)):
-        tally.product(*product)
-    tally.product("block0.attention.w_out", activations)
-    tally.product("", scores)  # not after a projection
-    assert tally.work(0) == Work(3, 9, scores.size, 0)
-
-
 # ------------------------------------------------------------------ negative controls
 
 
@@ -180,7 +159,6 @@ def test_a_latent_cache_beside_full_keys_and_values() -> None:
     assert costs.latent is not None
     assert costs.latent.kv_bytes == 61 * 576 * 2
     assert costs.cached.kv_bytes == 61 * 128 * (192 + 128) * 2
-    assert costs.cached.kv_bytes / costs.latent.kv_bytes == pytest.approx(71.1, abs=0.05)
     # DeepSeek-V2 (arXiv 2405.04434), table 1: 9/2 head dims of 128 for each token and layer.
     assert MODEL_SHAPES["deepseek-v2"].latent_dim == 9 * 128 // 2
 
@@ -196,15 +174,6 @@ def test_a_window_bounds_what_mistral_keeps_and_half_of_gemma() -> None:
     assert bytes_of("mistral-7b", 100_000) == 4096 * token
     layer = 2 * 8 * 256 * 2
     assert bytes_of("gemma-2-9b", 9_999) == layer * 21 * (4096 + 10_000)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "number", "scale"),
-    [("float64", 8, 0), ("float32", 4, 0), ("float16", 2, 0), ("bfloat16", 2, 0), ("int8", 1, 4)],
-)
-def test_bytes_follow_the_dtype(dtype: str, number: int, scale: int) -> None:
-    costs = count_costs(MODERN, 7, 3, batch_size=2, dtype=dtype)
-    assert costs.cached.kv_bytes == 2 * 2 * 10 * 2 * 2 * (16 * number + scale)
 
 
 @pytest.mark.parametrize(
@@ -228,4 +197,3 @@ def test_costs_without_window_or_latent_have_two_ways() -> None:
     assert list(count_costs(REFERENCE, 0, 1).ways()) == ["recomputed", "cached"]
     assert list(count_costs(WINDOWED, 0, 5).ways()) == ["recomputed", "cached"]
     assert list(count_costs(WINDOWED, 0, 6).ways()) == ["recomputed", "cached", "rolling"]
-    assert isinstance(count_costs(LAB, 0, 1), Costs)

@@ -41,3 +41,21 @@ def test_any_integer_type_and_plain_lists_will_do(integer: str) -> None:
     logits = forward(params, [[12, 7, 96]], REFERENCE)
     as_array = np.array([[12, 7, 96]], dtype=integer)
     np.testing.assert_array_equal(forward(params, as_array, REFERENCE), logits)
+
+
+BAD_LENGTHS = {
+    "too few": ([2, 6], r"lengths must be 3 integers, one for each row, got int64 \(2,\)"),
+    "one for all": (6, r"lengths must be 3 integers.*got int64 \(\)"),
+    "floats": ([2.0, 6.0, 4.0], r"lengths must be 3 integers.*got float64"),
+    "more than there are": ([2, 7, 4], r"lengths must be 0\.\.6.*\[2 7 4\]"),
+    "negative": ([2, 6, -1], r"lengths must be 0\.\.6.*\[ 2  6 -1\]"),
+}
+
+
+@pytest.mark.parametrize(("lengths", "message"), BAD_LENGTHS.values(), ids=BAD_LENGTHS)
+def test_lengths_that_fit_no_batch_are_refused(lengths: object, message: str) -> None:
+    params, tokens = init_params(REFERENCE), example_tokens(6, batch_size=3)
+    with pytest.raises(ValueError, match=message):
+        forward(params, tokens, REFERENCE, lengths)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message):
+        decode(params, tokens, new_cache(REFERENCE, 3), REFERENCE, lengths=lengths)  # type: ignore[arg-type]

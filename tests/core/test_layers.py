@@ -1,7 +1,5 @@
 """Attention held against PyTorch's, and what it refuses; the other layers: tests/oracles."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -50,15 +48,6 @@ def test_attention_is_pytorchs_whatever_its_shapes_and_mask(
     assert attended.dtype == dtype
     expected = pytorchs_attention(q, k, v, visible)
     np.testing.assert_allclose(attended, expected, rtol=0, atol=ROUNDING[dtype])
-
-
-def test_attention_by_hand() -> None:
-    """Scores 0 and log 3 give the weights 1/4 and 3/4; a hidden key takes no part."""
-    q, k = np.array([[2.0, 0.0, 0.0, 0.0]]), np.zeros((3, 4))
-    k[1, 0] = math.log(3)  # times 2, divided by sqrt(4)
-    v = np.array([[8.0], [4.0], [1000.0]])
-    attended = scaled_dot_product_attention(q, k, v, np.array([[True, True, False]]))
-    assert attended.item() == pytest.approx(8 / 4 + 4 * 3 / 4)
 
 
 def test_large_scores_do_not_overflow() -> None:

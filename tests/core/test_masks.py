@@ -44,15 +44,6 @@ def test_masks_are_their_definitions() -> None:
         np.testing.assert_array_equal(wrong, by_predicate(n_past, n_new, offset=0))
 
 
-def test_the_top_left_mask_loses_the_latest_keys_its_own_among_them() -> None:
-    """Not the cached ones as such: with 10 cached and 3 new, row 0 keeps one of them."""
-    for n_past, n_new in LENGTHS:
-        lost = offset_mask(n_past, n_new) & ~top_left_mask(n_past, n_new)
-        for i, row in enumerate(lost):
-            assert np.flatnonzero(row).tolist() == list(range(i + 1, n_past + i + 1))
-            assert row[n_past + i] == (n_past > 0)
-
-
 def seen_by_pytorch(n_new: int, n_total: int, **mask: Any) -> BoolArray:
     """Which keys PyTorch's attention reads: with equal scores and the identity as values, the
     output's columns are the attention weights."""
@@ -76,18 +67,6 @@ def test_pytorchs_is_causal_flag_forgets_the_history() -> None:
     flag = seen_by_pytorch(2, 6, is_causal=True)
     np.testing.assert_array_equal(flag, top_left_mask(4, 2))
     assert not np.array_equal(flag, offset_mask(4, 2))
-
-
-def test_the_top_left_mask_forgets_the_past_and_never_leaks_the_future() -> None:
-    """By counts in closed form: what the page says of the two."""
-    for n_past, n_new in LENGTHS:
-        right, wrong = offset_mask(n_past, n_new), top_left_mask(n_past, n_new)
-        triangle = n_new * (n_new + 1) // 2
-        assert right.sum() == n_past * n_new + triangle
-        assert wrong.sum() == triangle
-        assert not (wrong & ~right).any(), "it opens a key that the right mask hides"
-        assert ((right & ~wrong).sum(axis=1) == n_past).all(), "each row loses P keys"
-        assert right.all() == (n_new == 1), "a single new token needs no mask, a chunk does"
 
 
 def test_positions_go_on_behind_the_history() -> None:
@@ -147,31 +126,9 @@ def test_visible_keys_are_the_grid_drawn_by_hand(grid: str) -> None:
     assert rows_of(visible[0, 0]) == rows
 
 
-def test_rows_of_a_batch_have_their_own_padding() -> None:
-    visible = visible_keys(offset_mask(0, 3), np.arange(3)[None], np.array([0, 1, 3]))
-    assert [rows_of(row) for row in visible[:, 0]] == [
-        ["1..", "11.", "111"],
-        ["1..", ".1.", ".11"],
-        ["1..", ".1.", "..1"],
-    ]
-
-
 def test_padding_hides_keys_whatever_the_causal_mask_opens() -> None:
     """The wrong mask stays as wrong as it was: what is causal isn't decided here."""
     keys, padding = np.arange(5)[None], np.array([1])
     assert rows_of(visible_keys(top_left_mask(3, 2), keys, padding)[0, 0]) == [".....", ".1..."]
     everything = np.full((2, 5), True)
     assert rows_of(visible_keys(everything, keys, padding)[0, 0]) == [".1111", ".1111"]
-
-
-def test_keys_may_come_in_any_order_and_places_be_empty() -> None:
-    """What a ring holds: each key is judged by its slot, and -1 is never seen."""
-    causal, padding = offset_mask(4, 2), np.array([0, 1, 5])
-    in_order = visible_keys(causal, np.arange(6)[None], padding, window=3, n_sinks=1)
-    keys = np.array([[3, -1, 0, 2, 1, 4, 5], [-1, 1, 3, 2, -1, 4, 5], [-1, -1, -1, -1, 3, 4, 5]])
-    visible = visible_keys(causal, keys, padding, window=3, n_sinks=1)
-    assert visible.shape == (3, 1, 2, 7)
-    for row in range(3):
-        for place, slot in enumerate(keys[row]):
-            expected = in_order[row, 0, :, slot] if slot >= 0 else False
-            np.testing.assert_array_equal(visible[row, 0, :, place], expected)

@@ -67,17 +67,6 @@ def test_rows_of_one_prefix_share_its_blocks_and_copy_the_part_empty_one_only() 
         np.testing.assert_allclose(logits[row], expected, rtol=0, atol=1e-13)
 
 
-def test_full_blocks_are_shared_for_good() -> None:
-    _, prompt = fed(paged(), 0, 8)
-    pool = prompt.pool
-    other = prompt.fork()
-    _, prompt = fed(prompt, 8, 9)
-    _, other = fed(other, 8, 10)
-    assert n_used(pool) == 4
-    np.testing.assert_array_equal(prompt.table[:, :2], other.table[:, :2])
-    assert prompt.table[0, 2] != other.table[0, 2]
-
-
 def test_nobody_copies_a_block_that_is_his_alone() -> None:
     _, cache = fed(paged(), 0, 5)
     before = cache.table.copy()
@@ -90,37 +79,6 @@ def test_nobody_copies_a_block_that_is_his_alone() -> None:
 
 
 # Free again.
-
-
-def test_a_crop_gives_back_the_blocks_behind_it() -> None:
-    _, cache = fed(paged(), 0, 12)
-    pool, handles, used = cache.pool, [cache], [n_used(cache.pool)]
-    for length in (9, 8, 5, 4, 1, 0):
-        handles.append(handles[-1].crop(length))  # the stale ones live on
-        used.append(n_used(pool))
-    assert used == [3, 3, 2, 2, 1, 1, 0]
-    logits, _ = fed(handles[-1], 0, 6)
-    expected = forward(PARAMS, TOKENS[:, :6], REFERENCE)
-    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-13)
-
-
-def test_rows_that_are_not_picked_give_back_theirs() -> None:
-    _, cache = fed(paged(batch_size=3), 0, 6, rows=3)
-    assert n_used(cache.pool) == 6
-    picked = cache.reorder([2, 2])
-    assert n_used(cache.pool) == 2
-    assert picked.table[0].tolist() == picked.table[1].tolist() == cache.table[2].tolist()
-
-
-def test_a_dead_handle_holds_no_blocks() -> None:
-    _, cache = fed(paged(), 0, 6)
-    pool, fork = cache.pool, cache.fork()
-    del cache
-    gc.collect()
-    assert n_used(pool) == 2, "the fork still holds them"
-    del fork
-    gc.collect()
-    assert n_used(pool) == 0
 
 
 def test_a_stale_handle_holds_no_blocks_either() -> None:

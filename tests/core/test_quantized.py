@@ -82,7 +82,7 @@ def test_wrong_scales_exceed_the_budget(
 def test_a_text_may_be_cut_in_any_way(config: DecoderConfig) -> None:
     """All tokens are read rounded, those of the call too, so one cut is as good as another.
 
-    To rounding in float64: test_variants.py.  In float32 the last bit of a key may tip it to the
+    To rounding in float64: test_properties.py.  In float32 the last bit of a key may tip it to the
     next level; that is within the budget.
     """
     whole = logits_in_chunks(config, 0, "float32", [8])
@@ -168,13 +168,3 @@ def test_scales_go_with_their_tokens(dtype: str) -> None:
         for keys, values in got.keys_values():
             np.testing.assert_array_equal(keys, wanted)
             np.testing.assert_array_equal(values, -wanted)
-
-
-def test_bytes_are_those_of_levels_and_scales(dtype: str) -> None:
-    cache, x = filled(dtype)
-    assert cache.nbytes == 2 * x.shape[0] * 40 * 2 * 1 * (16 + np.dtype(dtype).itemsize)
-    reference = new_cache(REFERENCE, storage="int8")
-    _, reference = decode(
-        tiny_params(REFERENCE, 0, "float32"), example_tokens(272), reference, REFERENCE
-    )
-    assert reference.nbytes == 278_528 * (16 + 4) // (16 * 4)

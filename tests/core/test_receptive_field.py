@@ -101,12 +101,6 @@ def test_a_key_depends_on_the_tokens_that_move_it(config: DecoderConfig) -> None
         np.testing.assert_array_equal(moved, field[:, :, token])
 
 
-def test_layer_by_layer_a_window_reaches_further() -> None:
-    """Layer l + 1 sees l * (W - 1) tokens further back than its own."""
-    field = receptive_field(20, replace(LAB, n_layers=4, window=3))
-    assert [int(layer[19].sum()) for layer in field] == [1, 3, 5, 7]
-
-
 def test_what_was_fed_again_has_seen_no_further_than_its_beginning() -> None:
     report = trim_or_refeed(n_total=12, kept=4, refed=6)
     assert report.kept_seen.shape == report.refed_seen.shape == (2, 4, 12)

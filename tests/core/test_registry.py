@@ -1,7 +1,6 @@
 """A storage is listed in one place, and answers for itself everywhere else."""
 
 import inspect
-import re
 from collections.abc import Hashable
 from importlib import import_module
 from pathlib import Path
@@ -97,17 +96,3 @@ def test_what_forks_share_counts_once(storage: str) -> None:
     pieces: dict[Hashable, int] = {**cache.memory(), **fork.memory()}
     assert bytes_together([cache, fork]) == sum(pieces.values()) <= cache.nbytes + fork.nbytes
     assert bytes_together([cache, cache]) == cache.nbytes
-
-
-def test_no_other_file_lists_storages_or_asks_for_one_by_its_class() -> None:
-    """The zoo breaks storages one by one, so it may name them."""
-    names = "|".join(STORAGES)
-    listed = re.compile(rf'"(?:{names})",\s*"(?:{names})"|isinstance\([^)]*(?<!KV)Cache\b')
-    found = [
-        f"{path.name}: {line.strip()}"
-        for path in PACKAGE.rglob("*.py")
-        if "zoo" not in path.parts and path.parent.name != "cache"
-        for line in path.read_text().splitlines()
-        if listed.search(line) and ">>>" not in line
-    ]
-    assert found == []

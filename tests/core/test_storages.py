@@ -415,15 +415,3 @@ def test_pages_are_rounded_up_to_whole_blocks() -> None:
     cache = new_cache(REFERENCE, 2, storage="paged", capacity=33, block_size=16)
     assert isinstance(cache, PagedCache)
     assert len(cache.pool.free) == 2 * 3
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_new_cache_is_empty(storage: str, dtype: str) -> None:
-    cache = new_cache(CONFIG, 3, dtype, storage)
-    assert cache.length == 0
-    assert cache.padding.tolist() == [0, 0, 0]
-    assert (cache.key_slots(0) < 0).all()
-    for pair in cache.keys_values():
-        for array in pair:
-            assert array.shape == (3, 1, cache.key_slots(0).shape[1], 4)
-            assert array.dtype == dtype

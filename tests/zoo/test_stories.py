@@ -156,25 +156,3 @@ def test_two_beams_of_one_row_share_a_block_and_forks_dont() -> None:
     assert outcome(one, "reorder", 0).error > 0.05
     assert outcome(one, "fork", 0).error < 1e-12
     assert outcome(one, "reorder", 0, n_rows=1).error < 1e-12
-
-
-TWELVE = (
-    "skyzh/tiny-llm#46",
-    "unslothai/unsloth#4078",
-    "onnx/onnx#8068",
-    "Mikyx-1/TinyLLM#17",
-    "keras-team/keras-hub#2977",
-    "microsoft/onnxruntime-genai#2354",
-    "mistralai/mistral-inference#60",
-    "Lightning-AI/litgpt#2215",
-    "TrenTorch/TrenTorch#141",
-    "huggingface/transformers#47433",
-    "huggingface/transformers#46612",
-    "MemTensor/MemOS#2301",
-)
-"""Reports that differ in kind, storage and operation, each short to reproduce."""
-
-
-@pytest.mark.parametrize("report", TWELVE)
-def test_the_twelve_best_reports_have_a_specimen(report: str) -> None:
-    assert [one.name for one in SPECIMENS.values() if report in one.report.split(", ")]
