@@ -139,7 +139,7 @@ class Masked:
         """Tokens that a row sees at most, if the mask hides any of the past."""
         try:
             widest = int(self._mask(0, self.max_length).sum(axis=1).max())
-        except BaseException:  # of the visitor's code: the report will say it
+        except Exception:  # of the visitor's code: the report will say it
             return None
         return widest if 0 < widest < self.max_length else None
 

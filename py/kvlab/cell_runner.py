@@ -70,10 +70,11 @@ class CellRunner:
                 value = await self._evaluate(source, f"cell {number}")
                 result = _shown(value)
                 self._candidate = value if result.candidate else self._candidate
-                if self._candidate is not None:
-                    self._candidate.forget()  # what it reads may be another now
             except BaseException as error:  # SystemExit and KeyboardInterrupt end the cell only.
                 result = CellResult(error=_shortened(_explain(error)))
+            finally:
+                if self._candidate is not None:
+                    self._candidate.forget()  # what it reads may be another now
         output.send()
         return result
 

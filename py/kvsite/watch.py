@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
@@ -75,13 +76,18 @@ class Builder:
     def update(self, changed: Set[Path]) -> None:
         """Have the site built again."""
         only_site = all(path.is_relative_to(ROOT / "site") for path in changed)
-        if only_site and self._child.poll() is None:
-            assert self._child.stdin
-            self._child.stdin.write(b"again\n")
-            self._child.stdin.flush()
-        else:  # its own code has changed, or an error of somebody's has ended it
+        if not (only_site and self._has_heard()):  # else its own code has changed, or it has ended
             self.stop()
             self._child = self._start()
+
+    def _has_heard(self) -> bool:
+        assert self._child.stdin
+        try:
+            self._child.stdin.write(b"again\n")
+            self._child.stdin.flush()
+        except OSError:  # nobody reads that any more
+            return False
+        return self._child.poll() is None
 
     def stop(self) -> None:
         """End the child, whatever it is doing."""
@@ -103,12 +109,20 @@ def main() -> None:
             fetch_runtime()
             build_wasm()
             build_site(WATCHED_SITE)
-        except Failure as failure:
-            print(f"\n{failure}", file=sys.stderr, flush=True)
+        except Exception as error:  # of any kind: the next change may mend it
+            print(f"\n{_explained(error)}", file=sys.stderr, flush=True)
         if not sys.stdin.readline():
             return
         if texts != (texts := digest([TEXTS])):
             _forget_texts()
+
+
+def _explained(error: Exception) -> str:
+    """What happened and where; a failure says that by itself."""
+    if isinstance(error, Failure):
+        return str(error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error}\n  in {where.filename}, line {where.lineno}"
 
 
 def _forget_texts() -> None:

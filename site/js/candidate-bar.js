@@ -88,7 +88,7 @@ export class CandidateBar {
         : dataset.before;
     }
     // The same for who hears a picture's name instead of reading its title.
-    const title = this.#section.querySelector("h3[data-candidate-mask]");
+    const title = this.#section.querySelector(":is(h3, h4)[data-candidate-mask]");
     for (const named of title?.closest("figure")?.querySelectorAll("[aria-label]") ?? []) {
       const { dataset } = /** @type {HTMLElement} */ (named);
       dataset.before ??= named.ariaLabel ?? "";

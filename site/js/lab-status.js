@@ -58,6 +58,9 @@ export class LabStatus {
     const text = say(equal ? "runtime.live-equal" : "runtime.live-differs");
     this.source(lab, text);
     const { dataset } = document.documentElement;
+    if (dataset.runtimeState === "failed") {
+      return; // the first lab, of which this line speaks, isn't live
+    }
     const allEqual = equal && dataset.liveEqualsPrebuilt !== "false";
     if (dataset.runtimeState !== "live" || String(allEqual) !== dataset.liveEqualsPrebuilt) {
       this.#set("live", text);
@@ -68,9 +71,22 @@ export class LabStatus {
   /** @param {string} reason */
   failed(reason) {
     const wasLive = document.documentElement.dataset.runtimeState === "live";
-    const text = wasLive ? "runtime.stopped-working" : "runtime.start-failed";
-    this.#set("failed", say(text, { reason }));
-    this.#offer(say("runtime.retry"));
+    this.#fail(say(wasLive ? "runtime.stopped-working" : "runtime.start-failed", { reason }));
+  }
+
+  /**
+   * Python can't answer one lab: the first, of which Python's line speaks, or another.
+   *
+   * @param {string} lab
+   * @param {string} reason
+   */
+  labFailed(lab, reason) {
+    const text = say("runtime.stopped-working", { reason });
+    if (lineOf(lab)) {
+      this.source(lab, text);
+    } else {
+      this.#fail(text);
+    }
   }
 
   /**
@@ -78,10 +94,16 @@ export class LabStatus {
    * @param {string} text
    */
   source(lab, text) {
-    const line = document.querySelector(`[data-source="${lab}"]`);
+    const line = lineOf(lab);
     if (line) {
       line.textContent = text;
     }
+  }
+
+  /** @param {string} text */
+  #fail(text) {
+    this.#set("failed", text);
+    this.#offer(say("runtime.retry"));
   }
 
   /** @param {string} action */
@@ -111,6 +133,11 @@ export class LabStatus {
     this.#progress.hidden = true;
     this.#button.hidden = true;
   }
+}
+
+/** @param {string} lab any but the first has one */
+function lineOf(lab) {
+  return document.querySelector(`[data-source="${lab}"]`);
 }
 
 /** @param {string} id */

@@ -23,6 +23,11 @@ const PATIENCE_MS = 300;
  * @property {import("./lab-document.js").Description} description
  * @property {Table} table
  * @property {import("./lab-tables.js").Marks} marks
+ *
+ * @typedef {object} Listener
+ * @property {() => void} back takes the candidate away
+ * @property {(reason: string) => void} failed Python can't answer this lab, which shows what was
+ *   prebuilt
  */
 
 export class Lab {
@@ -31,6 +36,7 @@ export class Lab {
   #table;
   #marks;
   #python;
+  #failed;
   #bar;
   /** @type {Candidate | undefined} */
   #candidate;
@@ -59,10 +65,10 @@ export class Lab {
    * @param {string} name
    * @param {LabData} data
    * @param {PythonWorker} python the labs'
-   * @param {() => void} back takes the candidate away
+   * @param {Listener} listener
    */
-  static async show(name, data, python, back) {
-    return new Lab(name, await LabDocument.show(name, data.description), data, python, back);
+  static async show(name, data, python, listener) {
+    return new Lab(name, await LabDocument.show(name, data.description), data, python, listener);
   }
 
   /**
@@ -70,14 +76,15 @@ export class Lab {
    * @param {LabDocument} labDocument
    * @param {LabData} data
    * @param {PythonWorker} python
-   * @param {() => void} back
+   * @param {Listener} listener
    */
-  constructor(name, labDocument, { table, marks }, python, back) {
+  constructor(name, labDocument, { table, marks }, python, { back, failed }) {
     this.#name = name;
     this.#document = labDocument;
     this.#table = table;
     this.#marks = marks;
     this.#python = python;
+    this.#failed = failed;
     const section = document.querySelector(`[data-lab="${name}"]`);
     this.#bar = CandidateBar.of(/** @type {HTMLElement} */ (section), back);
     this.#document.onControls(() => this.#update());
@@ -108,6 +115,10 @@ export class Lab {
     if (!state) {
       return undefined;
     }
+    if (!Array.isArray(state)) {
+      this.#fail(state.error);
+      return undefined;
+    }
     if (JSON.stringify(values) !== JSON.stringify(this.#values)) {
       return this.goLive(); // moved meanwhile, and the table has shown it
     }
@@ -123,6 +134,12 @@ export class Lab {
   fallBack() {
     this.#isLive = false;
     this.#update();
+  }
+
+  /** @param {string} reason why Python can't answer */
+  #fail(reason) {
+    this.fallBack();
+    this.#failed(reason);
   }
 
   /** @param {Candidate | undefined} candidate in place of the one before */
@@ -168,11 +185,19 @@ export class Lab {
     this.#isLate = false;
     const isLatest = values === this.#values;
     if (isLatest && doings.error !== undefined) {
-      this.#bar?.say("candidate.failed", { reason: doings.error });
-      this.#draw(values);
+      this.#refuse(doings.error, values);
     } else if (doings.error === undefined && (isLatest || !wasLate)) {
       this.#draw(values, candidate, doings); // while a slider is dragged, a step on the way
     }
+  }
+
+  /**
+   * @param {string} reason why the candidate can't be drawn
+   * @param {Values} values
+   */
+  #refuse(reason, values) {
+    this.#bar?.say("candidate.failed", { reason });
+    this.#draw(values);
   }
 
   #waitForCells() {
@@ -189,15 +214,22 @@ export class Lab {
   async #draw(values, candidate, doings) {
     const state = await this.#ask(values, doings);
     // While a slider is dragged, late answers are steps on the way; the last one is the present.
-    if (state && this.#isLive && (!candidate || candidate === this.#candidate)) {
+    if (!state || !this.#isLive || (candidate && candidate !== this.#candidate)) {
+      return;
+    }
+    if (Array.isArray(state)) {
       this.#show(state, candidate);
+    } else if (candidate) {
+      this.#refuse(state.error, values);
+    } else {
+      this.#fail(state.error);
     }
   }
 
   /**
    * @param {Values} values
    * @param {Doings} [candidate] what one does with them
-   * @returns {Promise<State | undefined>}
+   * @returns {Promise<State | {error: string} | undefined>}
    */
   #ask(values, candidate) {
     const question = { type: "state", lab: this.#name, values, candidate };

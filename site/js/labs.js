@@ -103,7 +103,10 @@ export class Labs {
    * @param {import("./lab.js").LabData} data
    */
   async #place(name, data) {
-    const lab = await Lab.show(name, data, this.#python, () => this.use(undefined));
+    const lab = await Lab.show(name, data, this.#python, {
+      back: () => this.use(undefined),
+      failed: (reason) => this.#status.labFailed(name, reason),
+    });
     this.#labs.set(name, lab);
     this.#shown(name, lab);
     this.#status.source(name, say("runtime.prebuilt"));

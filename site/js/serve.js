@@ -2,7 +2,8 @@
 //
 // In:  {type: "init", python}, then {id, type, ...} for each question
 // Out: {type: "progress", stage, loaded, total}, then {type: "ready"}, and {id, type: "answer", answer}
-//      for each question; or {type: "failed", reason}, after which the page ends the worker
+//      for each question, which is {error} where Python raises one; or {type: "failed", reason},
+//      after which the page ends the worker
 
 /**
  * @typedef {import("./python.js").PythonConfig} PythonConfig
@@ -24,7 +25,14 @@ export function serve(start) {
       }
     } catch (error) {
       console.info(error); // the whole of it
-      self.postMessage({ type: "failed", reason: lastLine(error) });
+      const reason = lastLine(error);
+      // What Python raises concerns one question: anything else is Python itself giving up.
+      const isRaised = error instanceof Error && error.name === "PythonError";
+      self.postMessage(
+        data.id && isRaised
+          ? { id: data.id, type: "answer", answer: { error: reason } }
+          : { type: "failed", reason },
+      );
     }
   });
 }

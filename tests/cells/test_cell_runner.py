@@ -13,6 +13,8 @@ from kvlab.cell_runner import CellResult
 if TYPE_CHECKING:
     from tests.cells.conftest import Notebook
 
+VALUES = '{"dtype": 1}'
+"""Of a lab, as far as a mask asks for them."""
 LINES = cell_runner.MAX_LINES
 LINE_NUMBERS = "".join(f"{number}\n" for number in range(LINES))
 
@@ -47,6 +49,22 @@ def test_variables_stay_and_each_runner_has_its_own(notebook: Notebook) -> None:
 def test_what_ran_before_an_error_stays(notebook: Notebook) -> None:
     notebook.error("x = 1\nraise ValueError")
     assert notebook.run("x").value == "1"
+
+
+def test_a_candidate_is_asked_anew_after_a_cell_however_that_ended(notebook: Notebook) -> None:
+    notebook.run(
+        "import numpy as np\n"
+        "from kvlab.candidate import draw\n"
+        "width = 9\n"
+        "def mask(n_past, n_new):\n"
+        "    query, key = n_past + np.arange(n_new)[:, None], np.arange(n_past + n_new)\n"
+        "    return (key <= query) & (key > query - width)\n"
+        "draw(mask)"
+    )
+    before = notebook.runner.answer_candidate("blind", VALUES)
+    assert notebook.runner.answer_candidate("blind", VALUES) == before
+    notebook.error("width = 2\n1 / 0")
+    assert notebook.runner.answer_candidate("blind", VALUES) != before
 
 
 def test_top_level_await(notebook: Notebook) -> None:

@@ -77,6 +77,9 @@ def test_what_a_lab_declares_is_there(name: str) -> None:
     figures = [one for one in found if "root" in one]
     assert figures
     assert all(lab.page["ratios"][figure["root"]] > 0 for figure in figures)
+    sentences = {one["key"] for one in found if one.get("kind") == "summary"}
+    sentences |= {figure["summary"] for figure in figures}
+    assert all((figure["summary"] or "summary") in sentences for figure in figures)
     assert all(figure["table"] or not figure["fold"] for figure in figures)
 
 

@@ -144,6 +144,16 @@ def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
     assert says in draw(thing).answer("mask", {**CALL, "n_new": 3})["error"]
 
 
+def test_an_interruption_is_no_fault_of_the_mask() -> None:
+    """Stop in a notebook must stop it."""
+
+    def interrupted(n_past: int, n_new: int) -> BoolArray:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _ = Masked(interrupted).window
+
+
 def test_what_is_neither_is_refused() -> None:
     with pytest.raises(TypeError, match="draw\\(\\) takes a function .* or a decoder .*, got int"):
         draw(3)

@@ -109,6 +109,23 @@ def yours(shared: tuple[CandidatePage, list[str]]) -> Iterator[CandidatePage]:
     check_errors(seen, [])
 
 
+def test_a_title_of_another_rank_names_its_picture_too(page: Page, site_url: str) -> None:
+    """Labs further down have theirs one step lower."""
+
+    def lower(route: Route) -> None:
+        html = route.fetch().text()
+        assert "<h3 data-candidate-mask" in html
+        route.fulfill(body=html.replace("<h3 data-candidate", "<h4 data-candidate"))
+
+    page.route(f"{site_url}en/", lower)
+    candidate = CandidatePage(page, f"{site_url}en/")
+    candidate.lab.expect_runtime("live")
+    candidate.run_mask()
+    title = WORDS.say("mask.candidate.mask-title")
+    named = page.locator("#mask-lab").get_by_role("img", name=title, exact=True)
+    expect(named).to_have_count(1, timeout=PYTHON_STARTS)
+
+
 def test_a_mask_is_drawn_at_each_state_and_taken_away_again(yours: CandidatePage) -> None:
     expect(yours.cells.cell(CELL)).to_contain_text("Right")
     expect_accessible(yours.page)

@@ -279,6 +279,35 @@ def test_without_workers_the_figures_move_and_the_cells_say_why_they_cannot_run(
         expect(cells.locator(".cells-status")).to_contain_text("didn't start: Error: forbidden")
 
 
+ASKED_NONSENSE = """
+window.Worker = class extends Worker {
+  postMessage(message, ...rest) {
+    super.postMessage(message.lab === "LAB" ? { ...message, values: {} } : message, ...rest);
+  }
+};
+"""
+"""One lab's questions raise a KeyError in Python."""
+
+
+@pytest.mark.parametrize("name", ["mask", "causality"])
+def test_a_lab_that_python_cannot_answer_leaves_the_others_live(
+    page: Page, site_url: str, table: PrebuiltTable, name: str
+) -> None:
+    page.add_init_script(ASKED_NONSENSE.replace("LAB", name))
+    lab = Lab(page).open(f"{site_url}en/")
+    lab.expect_runtime("failed" if name == "mask" else "live")
+    other = "causality" if name == "mask" else "blind"
+    page.locator("#causality-lab").scroll_into_view_if_needed()
+    page.locator(f"#{other}-lab").scroll_into_view_if_needed()
+    lines = {one: page.locator(f'[data-source="{one}"]') for one in ("causality", "blind")}
+    expect(lines[other]).to_contain_text("every number is equal", timeout=PYTHON_STARTS)
+    broken = lab.status if name == "mask" else lines[name]
+    expect(broken).to_contain_text("Python stopped working: KeyError")
+    lab.move_to(State(5, 3, "float32"))
+    assert lab.readouts() == table.readouts(State(5, 3, "float32"))
+    lab.expect_runtime("failed" if name == "mask" else "live")
+
+
 def test_a_server_that_falls_silent_is_given_up(
     page: Page, faulty_site: FaultySite, table: PrebuiltTable
 ) -> None:

@@ -1,5 +1,6 @@
 """``serve --watch``: what it sees, who builds, and all of it once in a copy of the checkout."""
 
+import io
 import os
 import re
 import shutil
@@ -14,16 +15,22 @@ from playwright.sync_api import Browser, expect
 
 from kvsite import watch
 from kvsite.paths import BUILD, NODE_MODULES, ROOT, VENV
+from kvsite.stages import Failure
 
 # Writes a line for itself and for each that it is sent; ends when it is told to.
 CHILD = """
-import os, sys
+import os, sys, time
 def say(word):
     with open(sys.argv[1], "a") as log:
         log.write(f"{os.getpid()} {word}\\n")
 say("born")
 for line in sys.stdin:
     say(line.strip())
+    if os.path.exists(sys.argv[1] + ".deaf"):
+        sys.stdin.close()
+        os.close(0)
+        say("deaf")
+        time.sleep(600)
     if os.path.exists(sys.argv[1] + ".end"):
         break
 """
@@ -92,6 +99,42 @@ def test_a_child_that_has_ended_gets_a_successor(builder: watch.Builder, log: Pa
     first, *_, last, word = wait_for_lines(log, 3)
     assert last != first
     assert word == "born"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there a pipe's end is noticed by the process's only")
+def test_a_child_that_no_longer_listens_gets_a_successor(builder: watch.Builder, log: Path) -> None:
+    page = {ROOT / "site" / "pages" / "en" / "index.md"}
+    wait_for_lines(log, 1)
+    log.with_name("log.deaf").touch()
+    builder.update(page)
+    first, *_ = wait_for_lines(log, 3)
+    builder.update(page)
+    *_, last, word = wait_for_lines(log, 4)
+    assert last != first
+    assert word == "born"
+
+
+@pytest.mark.parametrize("error", [Failure("the font is damaged"), KeyError("P"), OSError("full")])
+def test_after_any_error_the_next_change_is_built(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built = []
+
+    def build(where: Path) -> None:
+        built.append(where)
+        if len(built) == 1:
+            raise error
+
+    monkeypatch.setattr(watch, "fetch_runtime", lambda: None)
+    monkeypatch.setattr(watch, "build_wasm", lambda: None)
+    monkeypatch.setattr(watch, "build_site", build)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("again\n"))
+    watch.main()
+    assert built == [watch.WATCHED_SITE] * 2
+    said = capsys.readouterr().err
+    assert str(error) in said
+    assert (Path(__file__).name in said) == (not isinstance(error, Failure))
+    assert "Traceback" not in said
 
 
 @pytest.fixture
