@@ -6,16 +6,15 @@ Computes nothing itself: every number comes from ``kvproof.perturb_future``.
 from collections.abc import Iterator
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model, Span
+from bokeh.models import ColumnDataSource, Model
 from numpy.typing import NDArray
 
 from kvlab.controls import radio, slider
-from kvlab.figures import empty_figure
+from kvlab.figures import dashed_line, empty_figure
 from kvlab.formats import number
 from kvlab.lab import Lab, Part
 from kvlab.log_axis import ZERO_LEVEL, error_axis, place
 from kvlab.marks import MARKS, by_state, draw_marks
-from kvlab.palette import themed
 from kvlab.view import Block, Figure, Readouts, Table, key
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, offset_mask, open_mask, perturb_future
@@ -118,9 +117,7 @@ class _Moves:
         self.figure.xaxis.ticker.ticks = list(range(0, N_TOTAL, 2))
         self._points = ColumnDataSource({"x": [], "y": [], "state": []})
         self._draw_points()
-        self._changed = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._changed, line_color="text")
-        self.figure.add_layout(self._changed)
+        self._changed = dashed_line(self.figure)
         self.outputs: dict[str, tuple[Model, str]] = {
             "points": (self._points, "data"),
             "line": (self._changed, "location"),

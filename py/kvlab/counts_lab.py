@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bokeh.models import ColumnDataSource, Model, Span
+from bokeh.models import ColumnDataSource, Model
 from bokeh.plotting import figure
 
 from kvlab.controls import radio, slider
-from kvlab.figures import empty_figure
+from kvlab.figures import dashed_line, empty_figure
 from kvlab.formats import multiple, size
 from kvlab.lab import Lab, Part, Rows
 from kvlab.palette import themed
@@ -205,7 +205,7 @@ class _Growth:
         self.figure.xaxis.ticker.ticks = [x for x in self._xs if x % quarter == 0]
         self.figure.yaxis.ticker.ticks = [NOTHING, *(10.0**power for power in range(2, 9, 2))]
         self.figure.yaxis.major_label_overrides = {NOTHING: "0"}
-        self._now = _now(self.figure)
+        self._now = dashed_line(self.figure)
         self._curves = ColumnDataSource()
         for way, mark, concept in (
             ("recomputed", "x", "recompute"),
@@ -237,14 +237,6 @@ class _Growth:
         self._now.location = now
 
 
-def _now(fig: figure) -> Span:
-    """The line at what is chosen."""
-    line = Span(dimension="height", line_dash="dashed", line_width=1.5)
-    themed(line, line_color="text")
-    fig.add_layout(line)
-    return line
-
-
 class _Ratios:
     """How many times as much a full recompute takes: rows counted, and time measured."""
 
@@ -257,7 +249,7 @@ class _Ratios:
         worded(self.figure.yaxis[0], axis_label="counts.axis-times")
         self.figure.xaxis.ticker.ticks = [one.prefix for one in clocked]
         self.figure.yaxis.ticker.ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500]
-        self._now = _now(self.figure)
+        self._now = dashed_line(self.figure)
         self._curves = ColumnDataSource()
         line = self.figure.line("prefix", "times", source=self._curves, line_width=1.5)
         themed(line.glyph, line_color="recompute")

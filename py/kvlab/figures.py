@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bokeh.models import FixedTicker, Model, Range1d
+from bokeh.models import FixedTicker, Model, Range1d, Span
 from bokeh.plotting import figure
 
 from kvlab.palette import themed
@@ -40,6 +40,23 @@ def empty_figure(**options: Any) -> figure:
     for axis in (empty.xaxis, empty.yaxis):
         axis.ticker = FixedTicker()
     return empty
+
+
+def lines_figure(n_lines: int, **options: Any) -> figure:
+    """The same with a line for each of some things, from the top, which its y axis is to name."""
+    fig = empty_figure(min_border_top=10, **options)
+    fig.ygrid.visible = False
+    fig.y_range.update(start=n_lines - 0.4, end=-0.6)
+    fig.yaxis.ticker.ticks = list(range(n_lines))
+    return fig
+
+
+def dashed_line(fig: figure, location: float | None = None, dimension: str = "height") -> Span:
+    """A line across the figure, upright or with the other ``dimension``, "width"."""
+    line = Span(location=location, dimension=dimension, line_dash="dashed", line_width=1.5)
+    themed(line, line_color="text")
+    fig.add_layout(line)
+    return line
 
 
 def axis_outputs(fig: figure, *names: str) -> dict[str, tuple[Model, str]]:

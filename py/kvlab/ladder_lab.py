@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model, Span
+from bokeh.models import ColumnDataSource, Model
 
 from kvlab.controls import select
-from kvlab.figures import empty_figure
+from kvlab.figures import dashed_line, lines_figure
 from kvlab.formats import number
 from kvlab.lab import Lab, Part, Rows
 from kvlab.log_axis import error_axis, place
@@ -121,17 +121,12 @@ class _Ladder:
     """Lines of marks on a log axis of errors, with the rounding floors."""
 
     def __init__(self, rungs: list[Rung]) -> None:
-        self.figure = empty_figure(aspect_ratio=1.7, min_border_top=10, x_axis_type="log")
-        self.figure.ygrid.visible = False
+        self.figure = lines_figure(len(LINES), aspect_ratio=1.7, x_axis_type="log")
         error_axis(self.figure, infinite=True)
         worded(self.figure.xaxis[0], axis_label="axis.largest-error")
-        self.figure.y_range.update(start=len(LINES) - 0.4, end=-0.6)
-        self.figure.yaxis.ticker.ticks = list(LINES)
         worded(self.figure.yaxis[0], major_label_overrides=LINES)
         for floor in error_ladder.rounding_floors().values():
-            span = Span(location=floor, dimension="height", line_dash="dashed", line_width=1.5)
-            themed(span, line_color="text")
-            self.figure.add_layout(span)
+            dashed_line(self.figure, floor)
         for line, group in enumerate(GROUPS):
             self._draw_group(line, group, [rung.error for rung in rungs if rung.group == group])
         self._chosen = ColumnDataSource()

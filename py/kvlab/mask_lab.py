@@ -7,12 +7,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model, Span
+from bokeh.models import ColumnDataSource, Model
 from bokeh.transform import dodge
 
 from kvlab.cell_figure import CellFigure
 from kvlab.controls import radio, slider
-from kvlab.figures import axis_outputs, empty_figure, set_axis
+from kvlab.figures import axis_outputs, dashed_line, empty_figure, set_axis
 from kvlab.formats import number
 from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
@@ -163,9 +163,7 @@ class _MaskFigure(CellFigure):
         super().__init__(STATES, aspect_ratio=2, mark_size=16)
         worded(self.figure.xaxis[0], axis_label="axis.key-position")
         worded(self.figure.yaxis[0], axis_label="axis.query-position")
-        self._border = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._border, line_color="text")
-        self.figure.add_layout(self._border)
+        self._border = dashed_line(self.figure)
         self.outputs |= {
             "mark_size": (self.marks, "size"),
             "mark_stroke": (self.marks, "line_width"),
@@ -214,9 +212,7 @@ class _ErrorFigure:
         self._rows = ColumnDataSource()
         self._draw("offset", -APART, "circle", "accent")
         self._draw("top_left", APART, "x", "wrongly-hidden")
-        self._floor = Span(dimension="width", line_dash="dashed", line_width=1.5)
-        themed(self._floor, line_color="text")
-        self.figure.add_layout(self._floor)
+        self._floor = dashed_line(self.figure, dimension="width")
         self.outputs: dict[str, tuple[Model, str]] = {
             "rows": (self._rows, "data"),
             "floor": (self._floor, "location"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bokeh.models import ColumnDataSource, Model
 
 from kvlab.controls import radio, select
-from kvlab.figures import empty_figure
+from kvlab.figures import lines_figure
 from kvlab.formats import multiple, size
 from kvlab.lab import Lab
 from kvlab.palette import themed
@@ -115,15 +115,12 @@ class _Bars:
 
     def __init__(self) -> None:
         names = list(MODEL_SHAPES)
-        self.figure = empty_figure(aspect_ratio=1.5, min_border_top=10, x_axis_type="log")
-        self.figure.ygrid.visible = False
+        self.figure = lines_figure(len(names), aspect_ratio=1.5, x_axis_type="log")
         self.figure.x_range.update(start=2.0**FIRST, end=2.0**LAST)
-        self.figure.y_range.update(start=len(names) - 0.4, end=-0.6)
         worded(self.figure.xaxis[0], axis_label="memory.axis-bytes")
         powers = range(FIRST, LAST + 1, STEP)
         self.figure.xaxis.ticker.ticks = [2.0**power for power in powers]
         self.figure.xaxis.major_label_overrides = {2.0**p: size(2**p) for p in powers}
-        self.figure.yaxis.ticker.ticks = list(range(len(names)))
         self.figure.yaxis.major_label_overrides = dict(enumerate(names))
         self._models, self._marks = ColumnDataSource(), {way: ColumnDataSource() for way in WAYS}
         bars = self.figure.hbar(

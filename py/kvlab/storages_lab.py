@@ -12,7 +12,7 @@ from bokeh.plotting import figure
 
 from kvlab.cell_figure import CellFigure
 from kvlab.controls import radio, slider
-from kvlab.figures import empty_figure
+from kvlab.figures import lines_figure
 from kvlab.formats import number, size
 from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
@@ -235,9 +235,6 @@ class _Errors:
 
 
 def _storage_figure(**options: Any) -> figure:
-    fig = empty_figure(aspect_ratio=2.4, min_border_top=10, **options)
-    fig.ygrid.visible = False
-    fig.y_range.update(start=len(STORAGES) - 0.4, end=-0.6)
-    fig.yaxis.ticker.ticks = list(range(len(STORAGES)))
+    fig = lines_figure(len(STORAGES), aspect_ratio=2.4, **options)
     fig.yaxis.major_label_overrides = dict(enumerate(STORAGES))
     return fig

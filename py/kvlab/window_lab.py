@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model, Span
+from bokeh.models import ColumnDataSource, Model
 
 from kvlab.cell_figure import CellFigure
 from kvlab.controls import radio, slider
-from kvlab.figures import axis_outputs, empty_figure, set_axis
+from kvlab.figures import axis_outputs, dashed_line, lines_figure, set_axis
 from kvlab.formats import number
 from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
@@ -152,9 +152,7 @@ class _RefedField(_Field):
 
     def __init__(self) -> None:
         super().__init__()
-        self._fed = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._fed, line_color="text")
-        self.figure.add_layout(self._fed)
+        self._fed = dashed_line(self.figure)
         self.outputs |= {"fed": (self._fed, "location")}
 
     def begin(self, first_fed: int) -> None:
@@ -176,12 +174,9 @@ class _Errors:
     """A mark for each difference, on a log axis."""
 
     def __init__(self) -> None:
-        self.figure = empty_figure(aspect_ratio=4, min_border_top=10, x_axis_type="log")
-        self.figure.ygrid.visible = False
+        self.figure = lines_figure(len(ERRORS), aspect_ratio=4, x_axis_type="log")
         error_axis(self.figure)
         worded(self.figure.xaxis[0], axis_label="window.axis-difference")
-        self.figure.y_range.update(start=len(ERRORS) - 0.4, end=-0.6)
-        self.figure.yaxis.ticker.ticks = list(range(len(ERRORS)))
         overrides: dict[float, str] = dict(enumerate(f"window.{name}" for name in ERRORS))
         worded(self.figure.yaxis[0], major_label_overrides=overrides)
         self._rows = ColumnDataSource()
