@@ -31,8 +31,9 @@ def checked(notebook: Notebook, source: str) -> dict[str, Any]:
     assert result.error is None, result.error
     assert result.report, f"the value is no report: {result.value}"
     report: dict[str, Any] = json.loads(result.report)
-    verdict = "right" if report["ok"] else "wrong"
-    assert (result.value or "").startswith(f"{report['decoder']}: {verdict}")
+    verdict = report["verdict"]
+    assert (result.value or "").startswith(f"{report['decoder']}: {verdict['text']}\n")
+    assert report["ok"] == (verdict["id"] == "report.right")
     return report
 
 

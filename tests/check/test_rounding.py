@@ -11,6 +11,7 @@ from kvproof import check
 from kvproof.adapters import functions
 from kvproof.checking import Report
 from kvproof.checking.rounding import EPS, Rounding
+from kvproof.experiments import scorecard
 from kvproof.zoo import SPECIMENS
 from kvproof.zoo.right import ALIBI, LEARNED, ROPE, RightDecoder
 
@@ -42,6 +43,24 @@ def test_a_mistake_is_found_beyond_doubt_however_sharp_the_attention(contrast: f
         report = check(specimen.make(0, dtype=dtype, contrast=contrast))
         assert report.findings[0].kind == "MASK-TOPLEFT"
         assert is_condemned(report)
+
+
+@pytest.mark.parametrize(
+    ("make", "contrast", "verdict"),
+    [
+        ("rope-int8", 3, "right"),
+        ("rope-int8", 40, "in-doubt"),
+        ("quant-scale-touched", 3, "wrong"),
+        ("quant-scale-layer", 3, "wrong"),
+    ],
+)
+def test_a_cache_that_rounds_is_wrong_where_most_positions_are(
+    make: str, contrast: float, verdict: str
+) -> None:
+    specimen = SPECIMENS[make].make if make in SPECIMENS else scorecard.right_decoders()[make]
+    for seed in range(3):
+        report = check(specimen(seed, contrast=contrast))
+        assert report.verdict.id == f"report.{verdict}", str(report)
 
 
 def test_the_rule_leaves_no_doubt_to_float64_and_nothing_else_to_16_bits() -> None:

@@ -2,8 +2,9 @@
 
 import numbers
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
 from kvproof.checking.report import Finding, Report, unknown
-from kvproof.checking.rounding import Rounding
+from kvproof.checking.rounding import MOST, Rounding
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import (
     UNLOCKS,
@@ -188,6 +189,12 @@ class _Extent:
                 self.margin = min(self.margin, float(np.ptp(top, axis=-1).min()))
 
 
+def _share_off(wrong: Iterable[Result], tolerance: float) -> float:
+    """Of all positions in these cases; 0 if there are none."""
+    off = [(seen.errors > tolerance).ravel() for one in wrong for seen in one.observations]
+    return float(np.concatenate(off).mean()) if off else 0.0
+
+
 class _Checker:
     def __init__(self, seed: int, progress: Callable[[Message], None] | None) -> None:
         self.rng = np.random.default_rng(seed)
@@ -303,12 +310,13 @@ class _Checker:
                 return True
         except OutOfTime:
             why = Message("fails.budget")
-            self._found(subject, undiagnosed(subject, check, wrong, self.tolerance, why), worst)
+            finding = undiagnosed(subject, check, wrong, self.tolerance, why)
+            self._found(subject, finding, worst, wrong)
             raise
         except (Trouble, NotSupported, Refused) as stop:
             why = Message("fails.stopped", stopped=stop.args[0])
             finding = undiagnosed(subject, check, wrong, self.tolerance, why)
-        self._found(subject, finding, worst)
+        self._found(subject, finding, worst, wrong)
         if worst <= doubtful and not self._is_wrong():
             self.tolerance = max(self.tolerance, doubtful)
             return True
@@ -388,13 +396,20 @@ class _Checker:
         subject.forget()
         return run(subject, case).wrong(self.tolerance)
 
-    def _found(self, subject: Subject, finding: Finding, error: float) -> None:
+    def _found(
+        self,
+        subject: Subject,
+        finding: Finding,
+        error: float,
+        wrong: Mapping[CaseId, Result] = MappingProxyType({}),
+    ) -> None:
         """Keep a finding, with a doubt if its largest error may still be rounding."""
         doubt = None
         if self.tolerance < error < np.inf:
-            doubt = Message("note.sharp-lossy")
             if not subject.lossy:
                 doubt = Rounding(subject.dtype, self.scale).doubt(error)
+            elif _share_off(wrong.values(), self.tolerance) <= MOST:
+                doubt = Message("note.sharp-lossy")
         if doubt is not None:
             said = *finding.evidence, doubt
             confidence = min(finding.confidence, 0.5)
