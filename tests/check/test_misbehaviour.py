@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.decoders import CONFIG, CropsAtMost, CropsBeyond, NeverEmpties, Plain
+from tests.check.decoders import CONFIG, CropsAtMost, CropsBeyond, Miscounts, NeverEmpties, Plain
 from tests.check.said import evidence, ids, run_snippet
 
 from kvproof import check, new_cache
@@ -259,10 +259,6 @@ def test_a_full_that_gives_nan_later_is_blamed_itself() -> None:
 
 
 def test_a_wrong_count_has_a_snippet() -> None:
-    class Miscounts(Plain):
-        def length(self, cache: Any) -> int:
-            return int(cache.length) + 1
-
     [finding] = check(Miscounts()).findings
     assert run_snippet(finding, Miscounts()) == [(2,)]
 

@@ -18,6 +18,18 @@ from kvproof.model.layers import Tokens
 from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 
+TINY = DecoderConfig(
+    width=8,
+    n_heads=2,
+    n_kv_heads=1,
+    vocab_size=11,
+    mlp_width=8,
+    max_positions=24,
+    positions="rope",
+    window=4,
+    n_sinks=1,
+)
+
 tiny_params = cache(init_params)
 """Parameters of (config, seed, dtype), drawn once; never written to."""
 

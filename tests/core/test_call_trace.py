@@ -27,28 +27,17 @@ def test_the_calls_cut_the_text(n_total: int, chunk: int, cached: bool) -> None:
 
 @pytest.mark.parametrize("config", [LAB, DEEP])
 @pytest.mark.parametrize(("n_total", "chunk"), SHAPES)
-def test_with_a_cache_a_call_computes_its_own_rows_and_reads_the_others(
+def test_a_call_computes_its_own_rows_and_without_a_cache_all_before_them(
     config: DecoderConfig, n_total: int, chunk: int
 ) -> None:
-    row = np.arange(n_total)
-    for call in trace_calls(n_total, chunk, config=config):
-        assert call.computed.shape == call.read.shape == (config.n_layers, n_total)
-        is_new = (call.n_past <= row) & (row < call.n_past + call.n_new)
-        assert (call.computed == is_new).all()
-        assert (call.read == (row < call.n_past)).all()
-        assert not call.again.any()
-
-
-@pytest.mark.parametrize("config", [LAB, DEEP])
-@pytest.mark.parametrize(("n_total", "chunk"), SHAPES)
-def test_without_one_a_call_computes_all_rows_so_far(
-    config: DecoderConfig, n_total: int, chunk: int
-) -> None:
-    row = np.arange(n_total)
-    for call in trace_calls(n_total, chunk, cached=False, config=config):
-        assert (call.computed == (row < call.n_past + call.n_new)).all()
-        assert (call.again == (row < call.n_past)).all()
-        assert not call.read.any()
+    row, nothing = np.arange(n_total), np.zeros((config.n_layers, n_total), dtype=bool)
+    for cached in (True, False):
+        for call in trace_calls(n_total, chunk, cached, config):
+            before, so_far = row < call.n_past, row < call.n_past + call.n_new
+            assert call.computed.shape == call.read.shape == nothing.shape
+            assert (call.computed == (so_far & ~before if cached else so_far)).all()
+            assert (call.read == (before if cached else nothing)).all()
+            assert (call.again == (nothing if cached else before)).all()
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from tests.core.recompute import (
+    TINY,
     largest_error,
     random_tokens,
     reads_int8,
@@ -33,7 +34,7 @@ from kvproof.model.masks import IntArray
 from kvproof.model.params import FloatArray
 
 TOLERANCE = {"float32": 5e-6, "float64": 1e-13}
-MAX_TOKENS = 24
+MAX_TOKENS = TINY.max_positions
 
 
 @dataclass(frozen=True)
@@ -325,18 +326,7 @@ BROKEN: dict[str, tuple[str, type, str, Any]] = {
 
 
 def run_of_all_operations(storage: str) -> None:
-    config = DecoderConfig(
-        width=8,
-        n_heads=2,
-        n_kv_heads=1,
-        vocab_size=11,
-        mlp_width=8,
-        max_positions=MAX_TOKENS,
-        positions="rope",
-        window=4,
-        n_sinks=1,
-    )
-    run = Run(Setting(config, storage, "float64", 0, batch_size=2, block_size=4, slack=0))
+    run = Run(Setting(TINY, storage, "float64", 0, batch_size=2, block_size=4, slack=0))
     run.carry_out(("feed", 0, 3, (0, 1, 0)))
     run.carry_out(("crop", 0, 1))
     for n_new in (4, 1, 3):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 from tests.core.recompute import (
+    TINY,
     largest_error,
     random_tokens,
     reads_int8,
@@ -31,17 +32,7 @@ from kvproof.model.params import FloatArray
 
 IN_PLACE: tuple[str, ...] = ("static", "rolling", "paged")
 CAPACITIES = {"static": 12, "paged": 24, "rolling": 6}
-CONFIG = DecoderConfig(
-    width=8,
-    n_heads=2,
-    n_kv_heads=1,
-    vocab_size=11,
-    mlp_width=8,
-    max_positions=12,
-    positions="rope",
-    window=4,
-    n_sinks=1,
-)
+CONFIG = replace(TINY, max_positions=12)
 PARAMS = tiny_params(CONFIG, 0, "float64")
 TOKENS = random_tokens(CONFIG, 2, 12, seed=0)
 PADDING = np.array([0, 2])
