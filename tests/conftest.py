@@ -3,6 +3,7 @@
 The marks ``site``, ``browser`` and ``node`` follow from the fixtures that a test uses.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 from kvsite.environment import node_tool, set_up_node
 from kvsite.paths import BUILD, DIST, ROOT
+
+# On arrays this small a second thread of OpenBLAS only waits: 11 times the processor's time for
+# grouped heads. It is read when NumPy is loaded, here and in the workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples each time, however slow the machine is.
 settings.register_profile(

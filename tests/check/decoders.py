@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kvproof import DecoderConfig, decode, forward, init_params, new_cache
+from kvproof import DecoderConfig, decode, forward, init_params, new_cache, offset_mask
 
 CONFIG = DecoderConfig(
     width=16, n_heads=2, vocab_size=11, mlp_width=16, max_positions=32, positions="rope"
@@ -18,6 +18,8 @@ class Plain:
 
     vocab_size = 11
     max_length = 32
+    mask: Any = staticmethod(offset_mask)
+    """Of ``step``; not a member that the contract knows."""
 
     def __init__(self) -> None:
         self.params = init_params(CONFIG, 0, "float64")
@@ -27,8 +29,8 @@ class Plain:
 
     def step(self, tokens: Any, cache: Any) -> Any:
         if cache is None:
-            cache = new_cache(CONFIG, len(tokens), "float64")
-        return decode(self.params, tokens, cache, CONFIG)
+            cache = new_cache(CONFIG, len(tokens), self.params.dtype)
+        return decode(self.params, tokens, cache, CONFIG, self.mask)
 
 
 class Raises(Plain):
@@ -166,11 +168,6 @@ class Miscounts(Plain):
 class InFloat32(Plain):
     def __init__(self) -> None:
         self.params = init_params(CONFIG, 0, "float32")
-
-    def step(self, tokens: Any, cache: Any) -> Any:
-        if cache is None:
-            cache = new_cache(CONFIG, len(tokens), "float32")
-        return decode(self.params, tokens, cache, CONFIG)
 
 
 class Faint(InFloat32):

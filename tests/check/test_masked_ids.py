@@ -7,7 +7,7 @@ import pytest
 from tests.check.decoders import CONFIG, Plain
 from tests.check.said import ids
 
-from kvproof import decode, init_params, new_cache, top_left_mask
+from kvproof import init_params, top_left_mask
 from kvproof.checking import check
 
 FORBIDDEN = {
@@ -23,7 +23,6 @@ class Masked(Plain):
 
     value = -np.inf
     dtype = "float64"
-    mask: Any = None
 
     def __init__(self, **members: Any) -> None:
         for name, value in members.items():
@@ -34,10 +33,7 @@ class Masked(Plain):
         return self.forbid(super().full(tokens))
 
     def step(self, tokens: Any, cache: Any) -> Any:
-        if cache is None:
-            cache = new_cache(CONFIG, len(tokens), self.dtype)
-        more = () if self.mask is None else (self.mask,)
-        logits, cache = decode(self.params, tokens, cache, CONFIG, *more)
+        logits, cache = super().step(tokens, cache)
         return self.forbid(logits), cache
 
     def forbid(self, logits: Any) -> Any:

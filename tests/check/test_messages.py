@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 from tests.check.decoders import ForgetsAfterReorder, Plain
 
-import kvproof
 from kvproof.checking import Alternative, check, messages
 from kvproof.checking.messages import LANGUAGES, Catalogue, Message, catalogue, places
 from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.report import LANGUAGE, MIME_TYPE
-from kvproof.experiments.scorecard import report_on
 from kvproof.kinds import Kind
-from kvproof.zoo import SPECIMENS
 from kvsite.checker_texts import HANT, traditional_texts
 
 CHECKING = Path(messages.__file__).parent
@@ -99,30 +96,6 @@ def test_what_is_unknown_raises() -> None:
     for names in (Kind, Check, Stage, CaseId):
         with pytest.raises(ValueError, match="is not a valid"):
             names("MASK-TOPRIGHT")
-
-
-def test_texts_of_any_kind_change_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All texts are written backwards around their places: the zoo's names stay, nothing breaks."""
-    specimens = list(SPECIMENS.values())
-    names = [named(report_on(one)) for one in specimens]
-
-    def backwards(text: str) -> str:
-        pieces = re.split(r"(\{\w+\})", text)
-        return "".join(piece if piece.startswith("{") else piece[::-1] for piece in pieces)
-
-    renamed = Catalogue({name: backwards(text) for name, text in ENGLISH.items()})
-    monkeypatch.setattr(messages, "_loaded", lambda language: renamed)
-    for specimen, before in zip(specimens, names, strict=True):
-        report = report_on(specimen)
-        assert named(report) == before, specimen.name
-        assert "lluf" in str(report)
-
-
-def named(report: kvproof.Report) -> list[Any]:
-    return [
-        (one.kind, one.check, one.case, one.confidence, [other.kind for other in one.alternatives])
-        for one in report.findings
-    ]
 
 
 # --- Languages ----------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.decoders import CONFIG, CropsAtMost, CropsBeyond, Miscounts, NeverEmpties, Plain
+from tests.check.decoders import CropsAtMost, CropsBeyond, Miscounts, NeverEmpties, Plain
 from tests.check.said import evidence, ids, run_snippet
 
-from kvproof import check, new_cache
+from kvproof import check
 from kvproof.checking import battery
 from kvproof.checking.messages import Message
 from kvproof.checking.names import CaseId
@@ -403,13 +403,10 @@ class FirstRows(Plain):
         self.n_rows: int | None = None
 
     def step(self, tokens: Any, cache: Any) -> Any:
-        n_given = len(tokens)
         if self.n_rows is None:
-            self.n_rows = n_given
+            self.n_rows = len(tokens)
         # A lonely first row is broadcast: what a view with the old strides reads.
         tokens = np.resize(tokens[: self.n_rows], np.shape(tokens))
-        if cache is None:
-            cache = new_cache(CONFIG, n_given, "float64")
         return super().step(tokens, cache)
 
 

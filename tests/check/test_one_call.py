@@ -4,31 +4,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.check.decoders import CONFIG, Plain, Raises
+from tests.check.decoders import Plain, Raises
 
 from kvproof import (
     compare_masks,
-    decode,
     decoder_result,
     mask_result,
-    new_cache,
     offset_mask,
     open_mask,
     top_left_mask,
 )
 
 
-class WithMask(Plain):
-    mask: Any = None
-
-    def __init__(self, mask: Any) -> None:
-        super().__init__()
-        self.mask = mask
-
-    def step(self, tokens: Any, cache: Any) -> Any:
-        if cache is None:
-            cache = new_cache(CONFIG, len(tokens), "float64")
-        return decode(self.params, tokens, cache, CONFIG, self.mask)
+def with_mask(mask: Any) -> Plain:
+    decoder = Plain()
+    decoder.mask = mask
+    return decoder
 
 
 @pytest.mark.parametrize(("n_past", "n_new"), [(0, 1), (0, 5), (4, 1), (4, 2), (7, 6)])
@@ -41,11 +32,11 @@ def test_a_right_decoder_is_moved_by_all_that_it_may_see(n_past: int, n_new: int
 
 def test_a_wrong_decoder_is_seen_to_forget_or_to_look_ahead() -> None:
     """With this mask row i reads keys 0 to i; its own token moves it past the attention."""
-    forgets = decoder_result(WithMask(top_left_mask), 4, 2)
+    forgets = decoder_result(with_mask(top_left_mask), 4, 2)
     assert forgets.mask.astype(int).tolist() == [[1, 0, 0, 0, 1, 0], [1, 1, 0, 0, 0, 1]]
     assert forgets.wrongly_hidden_keys == 3 + 3
     assert forgets.max_abs_error > 0.01
-    ahead = decoder_result(WithMask(open_mask), 4, 2)
+    ahead = decoder_result(with_mask(open_mask), 4, 2)
     assert ahead.mask.all()
     assert ahead.wrongly_hidden_keys == 0
     assert ahead.max_abs_error > 0.01

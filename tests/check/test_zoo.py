@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.check.said import all_said, run_snippet
 
-from kvproof.checking import Report, checker
+from kvproof.checking import Report, checker, messages
 from kvproof.checking.cases import Case, is_legal, run
 from kvproof.checking.messages import LANGUAGES
 from kvproof.checking.names import Stage
@@ -141,6 +141,28 @@ def test_all_that_is_said_has_its_chinese(zoo: Zoo, language: str) -> None:
     texts = {message.text(language) for message in said}
     words = {word for text in texts for word in re.findall(r"[A-Za-z_]{3,}\d*", text)}
     assert words - set(SAME_IN_CHINESE.split()) == set()
+
+
+def test_texts_of_any_kind_change_no_name(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All texts are written backwards around their places: names stay, nothing breaks."""
+
+    def backwards(text: str) -> str:
+        pieces = re.split(r"(\{\w+\})", text)
+        return "".join(piece if piece.startswith("{") else piece[::-1] for piece in pieces)
+
+    renamed = {name: backwards(text) for name, text in messages.catalogue("en").items()}
+    monkeypatch.setattr(messages, "_loaded", lambda language: messages.Catalogue(renamed))
+    for name, specimen in SPECIMENS.items():
+        report = report_on(specimen)
+        assert named(report) == named(zoo.reports[name, 0]), name
+        assert "lluf" in str(report)
+
+
+def named(report: Report) -> list[Any]:
+    return [
+        (one.kind, one.check, one.case, one.confidence, [other.kind for other in one.alternatives])
+        for one in report.findings
+    ]
 
 
 # ------------------------------------------------------------------ the checker itself, broken
