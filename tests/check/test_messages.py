@@ -12,6 +12,7 @@ from kvproof.checking import Alternative, check, messages
 from kvproof.checking.messages import LANGUAGES, Catalogue, Message, catalogue, places
 from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.report import LANGUAGE, MIME_TYPE
+from kvproof.checking.verdict import Facts
 from kvproof.kinds import Kind
 from kvsite.checker_texts import HANT, traditional_texts
 
@@ -96,6 +97,28 @@ def test_what_is_unknown_raises() -> None:
     for names in (Kind, Check, Stage, CaseId):
         with pytest.raises(ValueError, match="is not a valid"):
             names("MASK-TOPRIGHT")
+
+
+def test_a_case_is_right_wrong_or_was_not_run() -> None:
+    class Off:
+        def __init__(self, wrong: bool) -> None:
+            self.off = wrong
+
+        def wrong(self, tolerance: float) -> bool:
+            return self.off
+
+    class Probes:
+        tolerance = 0.0
+
+    results: Any = {CaseId.ONE_CALL: Off(False), CaseId.PAIRS: Off(True)}
+    anything: Any = Probes()
+    facts = Facts(anything, results, anything, anything, 0.0)
+    answers = [facts.is_right(name) for name in (CaseId.ONE_CALL, CaseId.PAIRS, CaseId.RAGGED)]
+    assert answers == [True, False, None]
+    assert [facts.is_wrong(name) for name in (CaseId.ONE_CALL, CaseId.RAGGED)] == [False, False]
+    unknown: Any = "one by two"
+    with pytest.raises(KeyError, match="no case 'one by two'"):
+        facts.is_right(unknown)
 
 
 # --- Languages ----------------------------------------------------------------------------------
