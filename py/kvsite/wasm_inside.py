@@ -89,7 +89,8 @@ def write_stdlib(at_start: list[str], target: str) -> None:
 def write_lab(name: str, project: str, folder: str) -> None:
     """A lab's document, its table of states, and what its template needs, as JSON; and its modules.
 
-    Our modules are imported anew, so that the list has those that this lab needs and no others.
+    Our modules are imported anew, so that the list has those that this lab needs and no others, and
+    the weights that lie beside them.
     """
     for module in [m for m in sys.modules if m.split(".")[0] in OURS]:
         del sys.modules[module]
@@ -111,7 +112,8 @@ def write_lab(name: str, project: str, folder: str) -> None:
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     Path(folder, f"{name}_lab.json").write_text(text)
     imported = [path for path in _imported_files() if path.is_relative_to(project)]
-    modules = [str(path.relative_to(project)) for path in imported]
+    weights = [path for folder in {p.parent for p in imported} for path in folder.glob("*.npz")]
+    modules = [str(path.relative_to(project)) for path in [*imported, *sorted(weights)]]
     Path(folder, f"{name}.modules").write_text(json.dumps(modules))
 
 
@@ -124,7 +126,7 @@ def _number_models(lab: str) -> None:
 
 
 def write_packages(project: str, stored: str, folder: str) -> None:
-    """``labs.tar``: what the labs have imported of ours; ``kvproof.tar``: all of ours.
+    """``labs.tar``: what the labs have imported of ours, and its weights; ``kvproof.tar``: all.
 
     The second has the sources as well: readers see our lines in their tracebacks.  A package with a
     version gets the metadata by which ``micropip`` knows that it is installed.
@@ -133,12 +135,15 @@ def write_packages(project: str, stored: str, folder: str) -> None:
     lists = [json.loads(path.read_text()) for path in Path(folder).glob("*.modules")]
     labs: Entries = {}
     for name in map(Path, sorted({module for modules in lists for module in modules})):
-        labs[f"{name.with_suffix('.pyc')}"] = _byte_code(root / name, name, optimize=2)
+        if name.suffix == ".py":
+            labs[f"{name.with_suffix('.pyc')}"] = _byte_code(root / name, name, optimize=2)
+        else:
+            labs[f"{name}"] = (root / name).read_bytes()
     write_tar(f"{folder}/labs.tar", labs | _data_files(Path(stored)))
 
     cells: Entries = {}
     files = [path for package in OURS for path in sorted((root / package).rglob("*"))]
-    for path in (path for path in files if path.suffix in (".py", ".toml")):
+    for path in (path for path in files if path.suffix in (".py", ".toml", ".npz")):
         name = path.relative_to(root)
         cells[f"{name}"] = path.read_bytes()
         if path.suffix == ".py":

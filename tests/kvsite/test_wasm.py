@@ -1,6 +1,7 @@
 """What is taken out of the installed packages for the browser's Python, and what is made again."""
 
 import json
+import tarfile
 from importlib.metadata import files
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from kvlab.labs import LABS
 from kvsite import wasm
+from kvsite.paths import PY
 from kvsite.stamps import STAMP
 
 
@@ -95,3 +97,13 @@ def test_each_labs_record_has_what_it_is_made_of(built_site: Path) -> None:
         assert "kvproof/model/masks.py" in modules
     assert "kvproof/experiments/blind_spots.py" in records["blind"]
     assert "kvproof/experiments/blind_spots.py" not in records["memory"]
+
+
+def test_the_archive_for_the_cells_has_every_file_of_the_package(built_site: Path) -> None:
+    """Texts and weights as well as code."""
+    with tarfile.open(wasm.LAB_FILES / "kvproof.tar") as archive:
+        inside = {name for name in archive.getnames() if name.startswith("kvproof/")}
+    files = (path for path in (PY / "kvproof").rglob("*") if path.is_file())
+    wanted = {path.relative_to(PY).as_posix() for path in files if "__pycache__" not in path.parts}
+    assert wanted - inside == {"kvproof/py.typed"}
+    assert any(name.endswith(".npz") for name in inside)
