@@ -58,39 +58,40 @@ def pip_calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return calls
 
 
-def test_nothing_changed_means_nothing_done(checkout: Path, pip_calls: Calls) -> None:
-    environment.set_up_python("site")
-    environment.set_up_python("site")
-    assert pip_calls == ["download", "install"]
-
-
-def test_test_requirements_cover_the_site_ones(checkout: Path, pip_calls: Calls) -> None:
-    environment.set_up_python("test")
-    environment.set_up_python("site")
-    assert pip_calls == ["download", "install"]
-
-
-def test_changed_lock_is_installed(checkout: Path, pip_calls: Calls) -> None:
-    environment.set_up_python("site")
-    (checkout / "requirements" / "site.txt").write_text(LOCK + "# changed\n")
-    environment.set_up_python("site")
-    assert pip_calls == ["download", "install"] * 2
-
-
-def test_second_checkout_downloads_nothing(checkout: Path, pip_calls: Calls) -> None:
-    environment.set_up_python("site")
+def unstamp(checkout: Path, _: pytest.MonkeyPatch) -> None:
     (checkout / ".venv" / ".installed-site").unlink()
-    environment.set_up_python("site")
-    assert pip_calls == ["download", "install", "install"]
 
 
-def test_other_python_gets_other_wheels(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, pip_calls: Calls
-) -> None:
-    environment.set_up_python("site")
+def change_lock(checkout: Path, _: pytest.MonkeyPatch) -> None:
+    (checkout / "requirements" / "site.txt").write_text(LOCK + "# changed\n")
+
+
+def change_python(_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "3.99.1")
+
+
+@pytest.mark.parametrize(
+    ("first", "change", "more"),
+    [
+        ("site", lambda *_: None, []),
+        ("test", lambda *_: None, []),  # its requirements cover those of the site
+        ("site", unstamp, ["install"]),  # as in a second checkout
+        ("site", change_lock, ["download", "install"]),
+        ("site", change_python, ["download", "install"]),
+    ],
+)
+def test_what_is_installed_and_downloaded_after_a_change(
+    checkout: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pip_calls: Calls,
+    first: str,
+    change: Callable[[Path, pytest.MonkeyPatch], None],
+    more: Calls,
+) -> None:
+    environment.set_up_python(first)
+    change(checkout, monkeypatch)
     environment.set_up_python("site")
-    assert pip_calls == ["download", "install"] * 2
+    assert pip_calls == ["download", "install", *more]
 
 
 Damage = Callable[[Path], object]

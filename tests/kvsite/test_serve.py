@@ -58,16 +58,6 @@ class Answer:
         self.headers = {k.lower(): v for k, v in (field.split(": ", 1) for field in fields)}
 
 
-def test_start_page(server: Server) -> None:
-    answer = Answer(server, "/")
-    assert (answer.status, answer.body) == (200, INDEX)
-    assert server.url == f"http://127.0.0.1:{server.server_port}/"
-
-
-def test_query_is_ignored_for_the_file(server: Server) -> None:
-    assert Answer(server, "/?p=4&c=../../2").body == INDEX
-
-
 @pytest.mark.parametrize(
     ("name", "mime"),
     [
@@ -85,6 +75,14 @@ def test_query_is_ignored_for_the_file(server: Server) -> None:
 def test_mime_types(server: Server, dist: Path, name: str, mime: str) -> None:
     (dist / name).write_bytes(b"x")
     assert Answer(server, f"/{name}").headers["content-type"] == mime
+
+
+def test_pages_of_other_hosts_may_install_the_wheel_and_read_nothing_else(
+    server: Server, dist: Path
+) -> None:
+    (dist / "a.whl").write_bytes(b"x")
+    assert Answer(server, "/a.whl").headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-origin" not in Answer(server, "/digits.txt").headers
 
 
 @pytest.mark.parametrize("target", ["/", "/nothing", "/en"])

@@ -10,6 +10,7 @@ from tests.check.decoders import Plain, Raises
 from kvlab.candidate import Candidate, Masked, draw
 from kvlab.cell_runner import CANDIDATE
 from kvlab.formats import number
+from kvlab.labs import new_session
 from kvlab.log_axis import INFINITE_LEVEL
 from kvlab.mask_lab import STATES, MaskLab
 from kvlab.session import Session
@@ -90,11 +91,14 @@ def test_a_mask_is_drawn_with_its_errors() -> None:
     }
 
 
-def test_the_lab_comes_back_to_the_top_left_mask() -> None:
-    session, call = lab(), json.dumps(CALL)
-    before = session.answer(call)
-    assert session.answer(call, json.dumps(draw(open_mask).answer("mask", CALL))) != before
-    assert session.answer(call) == before
+@pytest.mark.parametrize("name", ["mask", "blind"])
+def test_a_lab_comes_back_to_what_it_came_with(name: str) -> None:
+    session: Any = new_session(name)
+    values = session.lab.initial
+    before = session.answer(json.dumps(values))
+    answer = json.dumps(draw(open_mask).answer(name, values))
+    assert session.answer(json.dumps(values), answer) != before
+    assert session.answer(json.dumps(values)) == before
 
 
 def test_an_open_future_has_a_mark_of_its_own() -> None:
@@ -136,12 +140,15 @@ def test_logits_that_are_no_numbers_are_drawn_at_the_top() -> None:
     ("thing", "says"),
     [
         (lambda n_past, n_new: 1 / 0, "ZeroDivisionError"),
+        (lambda n_past, n_new: exit(3), "SystemExit: 3"),
         (lambda n_past, n_new: np.ones((n_new, n_new)), "mask must be bool"),
         (Raises(), "ValueError: step raised IndexError"),
     ],
 )
 def test_what_cannot_be_drawn_says_why(thing: Any, says: str) -> None:
-    assert says in draw(thing).answer("mask", {**CALL, "n_new": 3})["error"]
+    candidate = draw(thing)
+    assert says in candidate.answer("mask", {**CALL, "n_new": 3})["error"]
+    assert says in candidate.answer("blind", {"dtype": 1})["error"]
 
 
 def test_an_interruption_is_no_fault_of_the_mask() -> None:

@@ -104,12 +104,6 @@ def test_where_nothing_was_measured_the_nearest_is_named(
     assert [(args["prefix"], args["steps"]) for _, args in said] == [(p, "16") for p in named]
 
 
-def test_the_rows_ratio_is_exact() -> None:
-    """As the article has it: after 256 tokens 16 more are 4,232 rows against 16."""
-    said = dict(sentences(move(Session(CountsLab), prefix=256), "summary"))
-    assert said["counts.counted"]["times"] == "264.5"
-
-
 def test_other_samples_would_be_drawn() -> None:
     """The control: with every cached sample ten times as long, the cache is no gain."""
     results = json.loads(json.dumps(RESULTS))

@@ -9,7 +9,7 @@ import panel as pn
 import pytest
 from bokeh.document import Document
 from bokeh.embed.util import standalone_docs_json
-from tests.lab.lab_states import all_states, move
+from tests.lab.lab_states import all_states, move, value
 from tests.lab.test_all_labs import urls
 
 from kvlab.formats import number
@@ -32,21 +32,6 @@ def session() -> Session:
 def each() -> Iterator[tuple[int, int, str, dict[str, Any]]]:
     for values, state in all_states("mask"):
         yield values["n_past"], values["n_new"], DTYPES[values["dtype"]], state
-
-
-def test_the_controls_have_their_names_and_limits(session: Session) -> None:
-    sliders = {name: session.lab.roots[name] for name in ("n_past", "n_new")}
-    assert {name: (s.title, s.start, s.end, s.step) for name, s in sliders.items()} == {
-        "n_past": ("mask.n-past", 0, 32, 1),
-        "n_new": ("mask.n-new", 1, 16, 1),
-    }
-    assert session.lab.roots["dtype"].labels == ["float32", "float64"]
-
-
-def test_the_lab_starts_with_the_worked_example(session: Session) -> None:
-    assert session.lab.initial == {"n_past": 4, "n_new": 2, "dtype": 1}
-    move(session, n_past=9, n_new=9, dtype=0)
-    assert session.lab.initial == {"n_past": 4, "n_new": 2, "dtype": 1}
 
 
 def test_all_1056_states_are_there() -> None:
@@ -80,11 +65,17 @@ def test_the_cells_drawn_are_the_mask(mask: str) -> None:
         ]
 
 
-def test_the_right_mask_wrongly_hides_nothing_and_the_other_pc_keys() -> None:
-    for n_past, n_new, _, state in each():
-        assert "wrongly-hidden" not in state["offset-mask.cells"]["state"]
-        hidden = state["top-left-mask.cells"]["state"].count("wrongly-hidden")
-        assert hidden == n_past * n_new
+def test_each_cell_has_the_mark_of_its_state(session: Session) -> None:
+    squares, marks = session.lab.roots["top-left-mask"].renderers
+    assert marks.data_source is squares.data_source
+    shape = marks.glyph.marker.transform
+    assert dict(zip(shape.factors, shape.markers, strict=True)) == {
+        "history": "circle",
+        "chunk": "circle",
+        "hidden-future": "dash",
+        "wrongly-hidden": "x",
+        "wrongly-seen": "triangle",
+    }
 
 
 def test_a_broken_offset_mask_is_drawn_as_such(
@@ -148,8 +139,9 @@ def test_panels_own_widgets_would_ask_one() -> None:
     assert urls(standalone_docs_json(document.roots))
 
 
-@pytest.fixture
-def with_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nan_in_a_report_is_said_and_drawn_where_no_number_is(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No state of ours has one; a broken build must not look healthy."""
 
     def broken(n_past: int, n_new: int, dtype: str) -> MaskReport:
@@ -158,14 +150,7 @@ def with_nan(monkeypatch: pytest.MonkeyPatch) -> None:
         return result
 
     monkeypatch.setattr("kvlab.mask_lab.compare_masks", broken)
-
-
-def test_a_nan_in_a_report_reaches_the_words(session: Session, with_nan: None) -> None:
-    shown = move(session, n_past=5, n_new=2)["texts"]
-    assert shown["value"][shown["key"].index("offset-error")] == "nan"
-
-
-def test_a_nan_is_drawn_where_no_number_is(session: Session, with_nan: None) -> None:
-    rows = move(session, n_past=5, n_new=2)["errors.rows"]
-    assert rows["offset"][0] == "NaN"
-    assert rows["offset_y"][0] == INFINITE_LEVEL
+    state = move(session, n_past=5, n_new=2)
+    assert value(state, "offset-error") == "nan"
+    assert state["errors.rows"]["offset"][0] == "NaN"
+    assert state["errors.rows"]["offset_y"][0] == INFINITE_LEVEL

@@ -73,32 +73,13 @@ def test_a_patch_moves_panels_widget_and_the_outputs(session: Session) -> None:
     assert session.state() == state(-4)
 
 
-def test_setting_what_is_set_answers_nothing(session: Session) -> None:
-    before = list(Multiples.made.answered)
-    session.set({"factor": 2, "sign": 0})
-    assert Multiples.made.answered == before
-
-
-def test_all_that_changes_at_once_is_drawn_once(session: Session) -> None:
+def test_what_changes_at_once_is_drawn_once_and_what_is_set_already_not_at_all(
+    session: Session,
+) -> None:
     Multiples.made.answered.clear()
     session.set({"factor": 4, "sign": 1})
+    session.set({"factor": 4, "sign": 1})
     assert Multiples.made.answered == [-4]
-
-
-def test_the_last_of_many_moves_wins(session: Session) -> None:
-    for factor in (0, 4, 1, 3, 1):
-        session.set({"factor": factor, "sign": 0})
-    assert session.state() == state(1)
-
-
-def test_outputs_come_in_the_described_order(session: Session) -> None:
-    assert list(session.description()["outputs"]) == ["end.end", "multiples.data", "texts"]
-    assert session.state()[0] == 6
-
-
-def test_an_answer_is_the_state_as_json(session: Session) -> None:
-    assert json.loads(session.answer('{"factor": 3, "sign": 0}')) == state(3)
-    assert session.state() == state(3)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])

@@ -124,16 +124,6 @@ def test_the_canvas_has_the_words_of_its_axes_and_no_older_ones(article: Page, n
             assert words_in(painted) == words_in(wanted), (figure, values)
 
 
-def test_the_keys_of_the_window_lab_are_labelled_by_their_positions(article: Page) -> None:
-    """For long the axis showed those of the first text: a label's view is kept by its tick."""
-    for tokens in (8, 24, 10):
-        move(article, "window", tokens=tokens)
-        wanted = [f"{layer}: {n}" for layer in (1, 2) for n in range(tokens - 4, tokens)]
-        for figure, _, painted in article.evaluate(WANTED, "window"):
-            if figure in ("kept", "refed"):
-                assert [text for text in painted if re.match(r"\d: ", text)] == wanted
-
-
 @labs
 def test_nothing_of_an_earlier_painting_is_left(article: Page, name: str) -> None:
     for values in a_few_states(name):

@@ -201,14 +201,6 @@ def test_a_download_that_nobody_waits_for_says_nothing_any_more(
     expect_load_errors(page_errors)
 
 
-def test_the_snapshot_is_used(page: Page, site_url: str) -> None:
-    requested: list[str] = []
-    page.on("request", lambda request: requested.append(request.url))
-    Lab(page).open(site_url).expect_runtime("live")
-    assert any("/assets/snapshot." in url for url in requested)
-    assert not [url for url in requested if url.endswith(WHOLE_STDLIB)]
-
-
 @pytest.mark.parametrize(
     "file", ["assets/mask_lab.*.json", "assets/bokeh.*.js", "assets/bokeh-widgets.*.js"]
 )

@@ -8,8 +8,6 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.site.lab_page import DEFAULT, DTYPES, SAVE_DATA, Lab, PrebuiltTable, State
 
-from kvproof import offset_mask, top_left_mask
-
 STATES = [
     DEFAULT,
     State(0, 5),
@@ -20,8 +18,6 @@ STATES = [
     State(32, 16, "float32"),
     State(32, 16),
 ]
-MASKS = {"offset": offset_mask, "top-left": top_left_mask}
-MARKS = {"history": "●", "chunk": "●", "hidden-future": "–", "wrongly-hidden": "×"}
 
 states = pytest.mark.parametrize("state", STATES, ids=lambda state: state.label)
 
@@ -49,65 +45,7 @@ def test_read_outs_equal_a_report_computed_here(lab: Lab, state: State) -> None:
         assert lab.value("top-left-error") > 0.1
 
 
-def test_argmax_sees_only_some_of_the_broken_rows(prebuilt_lab: Lab) -> None:
-    """The read-out must be able to fall below 100 %, and is a poor witness even then."""
-    state = State(12, 6)
-    assert state.report().top_left.argmax_agreement == pytest.approx(4 / 6)
-    prebuilt_lab.move_to(state)
-    assert prebuilt_lab.value("top-left-argmax") == pytest.approx(4 / 6)
-    expect(prebuilt_lab.readout("top-left-argmax")).to_have_text("67% (4 of 6)")
-
-
-def test_precision_changes_the_floor_and_the_errors(lab: Lab) -> None:
-    state = State(12, 6, "float64")
-    lab.move_to(state)
-    fine = {name: lab.value(name) for name in ("rounding-floor", "offset-error")}
-    lab.radio("float32").check()
-    lab.expect_state(state._replace(dtype="float32"))
-    for name, value in fine.items():
-        assert lab.value(name) > 1e6 * value > 0, name
-    lab.radio("float32").press("ArrowRight")
-    lab.expect_state(state)
-    assert {name: lab.value(name) for name in fine} == fine
-
-
 # --- Figures and their twins --------------------------------------------------------------------
-
-
-@states
-@pytest.mark.parametrize("name", MASKS)
-def test_cells_of_a_mask_figure_equal_the_array(lab: Lab, name: str, state: State) -> None:
-    lab.move_to(state)
-    visible = MASKS[name](state.n_past, state.n_new)
-    should_be = offset_mask(state.n_past, state.n_new)
-    cells = mask_cells(lab.page, f"{name}-mask")
-    assert len(cells) == visible.size
-    for cell in cells:
-        row, key = cell["query"] - state.n_past, cell["key"]
-        may_attend = cell["state"] in ("history", "chunk")
-        assert may_attend == visible[row, key], cell
-        if may_attend:
-            assert cell["state"] == ("history" if key < state.n_past else "chunk"), cell
-            assert cell["marker"] == "circle"
-        else:
-            assert cell["state"] == ("wrongly-hidden" if should_be[row, key] else "hidden-future")
-            assert cell["marker"] == {"wrongly-hidden": "x", "hidden-future": "dash"}[cell["state"]]
-
-
-def mask_cells(page: Page, figure: str) -> list[dict[str, Any]]:
-    """Each cell of a mask figure: position, state, and the marker that its glyph maps it to."""
-    cells: list[dict[str, Any]] = page.evaluate(
-        """name => {
-          const [squares, marks] = Bokeh.documents[0].get_model_by_name(name).renderers;
-          if (marks.data_source !== squares.data_source) throw new Error("two sources");
-          const { x: key, y: query, state } = squares.data_source.data;
-          const { factors, markers } = marks.glyph.marker.transform;
-          return state.map((state, i) => (
-            { key: key[i], query: query[i], state, marker: markers[factors.indexOf(state)] }));
-        }""",
-        figure,
-    )
-    return cells
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -164,68 +102,36 @@ def test_golden_grids_in_the_table_twins(lab: Lab, state: State, name: str, rows
     assert [f"{query} {''.join(marks)}" for query, *marks in shown] == rows
 
 
-def test_summaries_change_with_the_state(lab: Lab) -> None:
-    names = ["offset-summary", "top-left-summary", "errors-summary"]
-    before = [lab.readout(name).inner_text() for name in names]
-    lab.move_to(State(7, 3, "float32"))
-    offset, top_left, errors = (lab.readout(name).inner_text() for name in names)
-    assert all(old != new for old, new in zip(before, [offset, top_left, errors], strict=True))
-    for part in ("P = 7", "C = 3", "27 of 30"):
-        assert part in offset
-    for part in ("6 of 30", "P = 7", "21 in all"):
-        assert part in top_left
-    for part in ("float32", lab.readout("top-left-error").inner_text()):
-        assert part in errors
-
-
 # --- Controls -----------------------------------------------------------------------------------
 
 
+KEYS = (
+    *("ArrowRight", "ArrowUp", "ArrowLeft", "ArrowDown"),
+    *("PageUp", "PageDown", "End", "Home"),
+)
+
+
 @pytest.mark.parametrize(
-    ("name", "steps"),
+    ("name", "title", "unit", "reached"),
     [
-        (
-            "n_past",
-            {
-                "ArrowRight": 5,
-                "ArrowUp": 6,
-                "ArrowLeft": 5,
-                "ArrowDown": 4,
-                "PageUp": 9,
-                "PageDown": 4,
-                "End": 32,
-                "Home": 0,
-            },
-        ),
-        (
-            "n_new",
-            {
-                "ArrowRight": 3,
-                "ArrowUp": 4,
-                "ArrowLeft": 3,
-                "ArrowDown": 2,
-                "PageUp": 7,
-                "PageDown": 2,
-                "End": 16,
-                "Home": 1,
-            },
-        ),
+        ("n_past", "History length P", "history", [5, 6, 5, 4, 9, 4, 32, 0]),
+        ("n_new", "Chunk size C", "chunk", [3, 4, 3, 2, 7, 2, 16, 1]),
     ],
 )
-def test_keys_move_a_slider(lab: Lab, name: str, steps: dict[str, int]) -> None:
+def test_keys_move_a_slider_and_it_says_its_name_and_value(
+    lab: Lab, name: str, title: str, unit: str, reached: list[int]
+) -> None:
     lab.page.locator("a.brand").focus()
     tab_to(lab, name)
-    for key, value in steps.items():
+    slider = lab.page.get_by_role("slider", name=title)
+    for key, value in zip(KEYS, reached, strict=True):
         change: dict[str, Any] = {name: value}
         lab.page.keyboard.press(key)
-        expect(lab.slider(name)).to_have_attribute("aria-valuetext", f"{UNITS[name]} {value}")
+        expect(slider).to_have_attribute("aria-valuetext", f"{unit} {value}")
         state = DEFAULT._replace(**change)
         lab.expect_state(state)
         assert lab.value("hidden-keys") == state.n_past * state.n_new
-    expect(lab.slider(name)).to_be_focused()
-
-
-UNITS = {"n_past": "history", "n_new": "chunk"}
+    expect(slider).to_be_focused()
 
 
 def tab_to(lab: Lab, name: str) -> None:
@@ -236,24 +142,6 @@ def tab_to(lab: Lab, name: str) -> None:
         if lab.slider(name).evaluate(focused):
             return
     pytest.fail(f"Tab doesn't reach the slider {name}")
-
-
-@pytest.mark.parametrize(
-    ("name", "label", "lowest", "highest"),
-    [("n_past", "History length P", 0, 32), ("n_new", "Chunk size C", 1, 16)],
-)
-def test_a_slider_says_its_name_and_value(
-    prebuilt_lab: Lab, name: str, label: str, lowest: int, highest: int
-) -> None:
-    slider = prebuilt_lab.page.get_by_role("slider", name=label)
-    expect(slider).to_have_count(1)
-    values = {key: slider.get_attribute(f"aria-value{key}") for key in ("min", "max", "now")}
-    assert {key: float(value or "nan") for key, value in values.items()} == {
-        "min": lowest,
-        "max": highest,
-        "now": getattr(DEFAULT, name),
-    }
-    expect(slider).to_have_attribute("aria-valuetext", f"{UNITS[name]} {getattr(DEFAULT, name)}")
 
 
 def test_the_last_of_many_moves_wins(lab: Lab, table: PrebuiltTable) -> None:
