@@ -84,7 +84,7 @@ def test_what_is_installed_and_downloaded_after_a_change(
     checkout: Path,
     monkeypatch: pytest.MonkeyPatch,
     pip_calls: Calls,
-    first: str,
+    first: Any,
     change: Callable[[Path, pytest.MonkeyPatch], None],
     more: Calls,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvsite.stages import Failure, Stage, folder_bytes, run, stage
+from kvsite.stages import Failure, Stage, run, stage
 
 
 class Terminal(io.StringIO):
@@ -68,22 +68,3 @@ def test_folder_that_is_filled_is_weighed_else_only_time_is_shown(
     assert filling.getvalue().startswith("npm       1.5 MB so far  0.")
     assert other.getvalue().startswith("lock      running  0.")
     assert "MB" not in other.getvalue()
-
-
-def test_child_gets_the_environment(tmp_path: Path) -> None:
-    script = "import os, pathlib; pathlib.Path(os.environ['TARGET']).write_text('here')"
-    target = tmp_path / "out"
-    run(
-        Stage("x", io.StringIO()),
-        [sys.executable, "-c", script],
-        watch=tmp_path,
-        env={"TARGET": str(target)},
-    )
-    assert target.read_text() == "here"
-
-
-def test_folder_bytes_counts_files_below(tmp_path: Path) -> None:
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "file").write_bytes(b"12345")
-    (tmp_path / "other").write_bytes(b"123")
-    assert folder_bytes(tmp_path) == 8

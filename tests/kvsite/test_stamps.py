@@ -78,10 +78,6 @@ def test_what_a_killed_build_left_is_removed_an_hour_later(tmp_path: Path) -> No
     assert new.exists()
 
 
-def test_missing_folder_is_not_fresh(tmp_path: Path) -> None:
-    assert not is_fresh(tmp_path / "nowhere", "")
-
-
 def test_atomic_write_replaces_and_leaves_no_part(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file"
     write_atomically(path, b"one")

@@ -1,7 +1,6 @@
 """The command line: help, bad arguments, exit codes, and the door build.py."""
 
 import ast
-import re
 import signal
 import subprocess
 import sys
@@ -45,13 +44,7 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     assert " ".join(capsys.readouterr().out.split()).find(cli.VERBS[verb].help) > 0
 
 
-def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["--help"])
-    listed = re.findall(r"^    (\w+)", capsys.readouterr().out, re.MULTILINE)
-    wanted = {"serve", "build", "test", "kernels", "check", "bench", "notebook", "screenshot"}
-    wanted |= {"train", "lock", "clean"}
-    assert set(listed) == wanted == set(cli.VERBS)
+NO_PATHS = ["中", "a b", "../x", "a//b", "a?b", "a\nSet-Cookie: x"]
 
 
 @pytest.mark.parametrize(
@@ -59,11 +52,10 @@ def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "required: VERB"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
-        (["serve", "--port", "70000"], "'70000' is not a port"),
-        (["serve", "--port", "-1"], "is not a port"),
+        *((["serve", "--port", port], f"'{port}' is not a port") for port in ("70000", "http")),
         (["kernels", "--right", "-1"], "'-1' is not a number of seeds"),
         (["kernels", "--right", "1", "--", "-x"], "kernels --right 1 takes no arguments after"),
-        (["serve", "--port", "http"], "'http' is not a port"),
+        *((["serve", f"--prefix={text}"], "is not a path of letters") for text in NO_PATHS),
         (["build", "--", "-x"], "build takes no arguments after `--`, got: -x"),
         (["serve", "stray"], "unrecognized arguments: stray"),
     ],
@@ -188,12 +180,3 @@ def test_old_python_is_told_so() -> None:
     assert done.stderr.startswith("kvproof needs Python 3.11 or newer, but ")
     assert "is Python 3.8." in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("prefix", ["中", "a b", "../x", "a//b", "a?b", "a\nSet-Cookie: x"])
-def test_prefix_that_no_url_has_as_it_stands_is_refused(
-    prefix: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        cli._parse(["serve", f"--prefix={prefix}"])
-    assert "is not a path of letters" in capsys.readouterr().err

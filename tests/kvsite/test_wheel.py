@@ -156,13 +156,10 @@ def test_mypy_sees_the_types_of_the_installed_package(installed: Path, tmp_path:
     assert 'Argument 1 to "offset_mask" has incompatible type "str"' in ran.stdout
 
 
-@pytest.mark.parametrize(("mask", "found"), [("top_left_mask", True), ("offset_mask", False)])
-def test_micropip_installs_it_by_its_address_in_any_pyodide(
-    mask: str, found: bool, wheel: Path, node: str
-) -> None:
+def test_micropip_installs_it_by_its_address_in_any_pyodide(wheel: Path, node: str) -> None:
     script = Path(__file__).with_name("install_wheel.mjs")
     with start_server(wheel.parent) as server:
         address = server.url + wheel.name
-        ran = run(node, script, RUNTIME, address, DECODER.format(mask=mask), cwd=ROOT)
+        ran = run(node, script, RUNTIME, address, DECODER.format(mask="top_left_mask"), cwd=ROOT)
     assert f"{kvproof.__version__} /lib/python" in ran.stdout
-    assert ("MASK-TOPLEFT" in ran.stdout) == found
+    assert "MASK-TOPLEFT" in ran.stdout

@@ -97,6 +97,13 @@ def test_chinese_pages_speak_chinese(page: Page, site_url: str, table: PrebuiltT
     expect(lab.readout("top-left-summary")).to_contain_text("每个新行恰好丢掉 P = 12 个键")
     assert lab.value("hidden-keys") == 72
     expect(lab.slider("n_past")).to_have_attribute("aria-valuetext", "历史 12")
+    axis_and_slider = lab.page.evaluate(
+        """() => {
+          const by = (name) => Bokeh.documents[0].get_model_by_name(name);
+          return [by("offset-mask").below[0].axis_label, by("n_past").title];
+        }"""
+    )
+    assert axis_and_slider == ["键的位置", "历史长度 P"]
     cells = page.locator("#cells")
     expect(cells.get_by_role("button", name="全部运行")).to_be_visible()
     expect(cells.locator(".cells-status")).to_have_text("首次运行时启动 Python。")
@@ -118,41 +125,12 @@ NOT_IN_TAIWAN = """
     哪幾行 行數 第_0_行 一列或一列 個行 該行 整行 行的新 每個鍵一列 列程式碼 執列 放列 並行最 陣行
     序行 串行 這裡行出
 """
-IN_TAIWAN = {
-    "index.html": """
-        餵 捨入底線 遮罩 滑桿 推論引擎 推測性解碼 線性函數 儲存格 「文字看著沒問題」 分塊大小只改變
-        每個新列恰好丟掉 每個新_token_一列，每個鍵一行 都有一列或一行完全看不出來
-        最可能的_token_不變的列 迴圈裡的一行程式碼 行程式碼不變 三角形只放行 批次中的列數
-    """,
-    "notebook.html": """
-        第_<code>i</code>_列位於位置 第_<code>j</code>_行位於位置 最後一行說明了
-        所有列共用一個位置向量 一個串列 一行程式碼相同 捨入誤差 只要三行程式碼
-    """,
-    "api.html": "批次的列數 詞彙表大小 範例",
-    "notices.html": "第三方聲明 授權條款 wheel_套件",
-}
 
 
-@pytest.mark.parametrize("file", IN_TAIWAN)
+@pytest.mark.parametrize("file", [*FILES, "notices.html"])
 def test_traditional_chinese_is_that_of_taiwan(file: str) -> None:
     """In the whole page: text, labels, and the messages that scripts will write."""
     page = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), html(f"zh-hant/{file}"))
     forbidden = [words.replace("_", " ") for words in NOT_IN_TAIWAN.split()]
     own = re.sub(r"<pre\b.*?</pre>|<code\b.*?</code>", "", page, flags=re.DOTALL)
     assert [words for words in forbidden if words in own] == []
-    required = [words.replace("_", " ") for words in IN_TAIWAN[file].split()]
-    assert [words for words in required if words not in page] == []
-
-
-def test_axes_and_sliders_are_worded(page: Page, site_url: str) -> None:
-    page.add_init_script(SAVE_DATA)
-    Lab(page).open(f"{site_url}zh/")
-    found = page.evaluate(
-        """() => {
-          const [document] = Bokeh.documents;
-          const by = (name) => document.get_model_by_name(name);
-          const [below] = by("offset-mask").below;
-          return [by("n_past").title, below.axis_label];
-        }"""
-    )
-    assert found == ["历史长度 P", "键的位置"]
