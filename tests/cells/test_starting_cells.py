@@ -102,19 +102,11 @@ def test_mask_cell_draws_both_masks(notebook: Notebook, n_past: int, n_new: int)
     assert np.array_equal(drawn[0] == "1", right)
     assert np.array_equal(drawn[1] == "1", wrong)
     assert np.array_equal(drawn[1] == "x", right & ~wrong)
-    assert not (drawn[0] == "x").any()
-
-
-@pytest.mark.parametrize(
-    ("n_past", "n_new", "n_open", "n_hidden"), [(4, 2, 11, 8), (10, 3, 36, 30), (0, 3, 6, 0)]
-)
-def test_mask_cell_counts(
-    notebook: Notebook, n_past: int, n_new: int, n_open: int, n_hidden: int
-) -> None:
-    printed = notebook.printed(replaced(MASKS, "P, C = 4, 2", f"P, C = {n_past}, {n_new}"))
+    n_open, n_hidden = n_past * n_new + n_new * (n_new + 1) // 2, n_past * n_new
     assert f"offset opens {n_open} cells: P*C + C(C+1)/2 = {n_open}\n" in printed
     assert f"top-left hides {n_hidden} of them: P*C = {n_hidden}\n" in printed
     assert "top-left opens 0 others" in printed
+    assert not (drawn[0] == "x").any()
 
 
 def test_token_by_token_equals_the_full_pass(notebook: Notebook) -> None:
@@ -155,11 +147,6 @@ def test_exercise_waits_for_answers(notebook: Notebook) -> None:
     printed = notebook.printed(EXERCISE)
     assert verdicts(printed) == dict.fromkeys(RIGHT_ANSWERS, "no answer yet")
     assert not re.search(r"\b1[0-3]\b", printed), "gives an answer away"
-
-
-def test_exercise_accepts_the_right_answers(notebook: Notebook) -> None:
-    printed = notebook.printed(answered(RIGHT_ANSWERS))
-    assert verdicts(printed) == dict.fromkeys(RIGHT_ANSWERS, "right")
 
 
 @pytest.mark.parametrize("name", RIGHT_ANSWERS)

@@ -295,17 +295,11 @@ def test_missing_node_is_explained(only_path: Path) -> None:
 
 @pytest.mark.parametrize("shown", ["v18.19.1", "v9.0.0", "nonsense", ""])
 def test_unsuitable_node_is_explained(only_path: Path, shown: str) -> None:
+    executable(only_path / "node", "echo v20.0.0")
+    assert environment.node_tool("node") == str(only_path / "node")
     executable(only_path / "node", f"echo {shown}")
     with pytest.raises(Failure, match=rf"is version {shown or 'unknown'}; 20\.0 or newer"):
         environment.node_tool("node")
-
-
-@pytest.mark.parametrize(
-    ("tool", "shown"), [("node", "v20.0.0"), ("node", "v24.1.0"), ("npm", "11.0.0")]
-)
-def test_suitable_node_and_npm_are_found(only_path: Path, tool: Any, shown: str) -> None:
-    executable(only_path / tool, f"echo {shown}")
-    assert environment.node_tool(tool) == str(only_path / tool)
 
 
 @pytest.mark.parametrize("shown", [None, "v18.19.1"])

@@ -108,29 +108,6 @@ def test_each_colour_is_a_concept(name: str) -> None:
             assert getattr(model, attr) == wanted
 
 
-TOKENS = {"history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen", "shared"}
-"""Concepts of tokens and their keys."""
-CONCEPTS = {
-    "mask": TOKENS - {"shared"},
-    "causality": {"difference", "wrongly-seen"},
-    "stepper": {"chunk", "recompute", "history"},
-    "storages": {"history", "hidden-future", "shared", "cached"},
-    "window": {"history", "wrongly-hidden", "hidden-future", "difference"},
-}
-"""What a lab's figures are about."""
-PLAIN = {"surface", "text", "muted", "line", "accent", "mark", "mark-future"}
-"""Colours of a figure's ground, words, lines and controls."""
-
-
-@pytest.mark.parametrize("name", CONCEPTS)
-def test_a_lab_uses_the_concepts_that_it_is_about(name: str) -> None:
-    used = set()
-    for _, concepts in notes(name, "themed"):
-        for concept in concepts.values():
-            used |= {concept} if isinstance(concept, str) else set(concept)
-    assert used - PLAIN <= CONCEPTS[name]
-
-
 @pytest.mark.parametrize("language", CATALOGUES)
 def test_every_message_of_every_state_is_in_the_catalogue(name: str, language: str) -> None:
     catalogue = CATALOGUES[language]
@@ -190,11 +167,6 @@ def test_a_move_makes_no_new_model(name: str) -> None:
     for values, _ in all_states(name)[:: max(1, len(all_states(name)) // 5)]:
         move(session, **values)
     assert {model.id for model in session.document.models} == before
-
-
-def test_four_controls_are_the_most(name: str) -> None:
-    """What a reader can hold in mind: the memory planner needs all four factors of its formula."""
-    assert 1 <= len(new_session(name).lab.widgets) <= 4
 
 
 def test_the_labels_of_an_axis_are_always_at_the_same_ticks(name: str) -> None:

@@ -120,14 +120,6 @@ def test_the_figures_are_named_and_described(figure_of: Figure, results: Results
     assert f"{cached:.1f} ms" in (description.text or "")
 
 
-def test_two_figures_on_a_page_share_no_id(results: Results) -> None:
-    figures = [ET.fromstring(draw(results)) for draw, _ in FIGURES.values()]
-    ids = [
-        element.get("id") for figure in figures for element in figure.iter() if element.get("id")
-    ]
-    assert len(ids) == len(set(ids)) == 4
-
-
 @pytest.mark.parametrize(
     ("samples", "ticks"),
     [
@@ -165,18 +157,34 @@ def from_samples(results: Results, paths: list[str], prefix: int) -> list[str]:
     return [f"{median(samples[p]):.2f} / {np.percentile(samples[p], 95):.2f}" for p in paths]
 
 
-def test_the_table_of_other_code_equals_the_stored_samples(results: Results) -> None:
-    for prefix, row in zip((16, 64, 128, 256), page_table(results, "other-code"), strict=True):
-        name, *times, ratio = row
+# Class of a table -> its columns of times, and the ratios behind them.
+TABLES = {
+    "timings": (
+        list(WHAT_A_CACHE_SAVES),
+        [("full_recompute", "cached_concat"), ("full_recompute_last_only", "cached_concat")],
+    ),
+    "other-code": (list(IN_OTHER_CODE), [("numpy_fast", "cached_concat")]),
+}
+
+
+@pytest.mark.parametrize("css_class", TABLES)
+def test_a_table_equals_the_stored_samples(css_class: str, results: Results) -> None:
+    paths, ratios = TABLES[css_class]
+    shown = page_table(results, css_class)
+    for prefix, (name, *cells) in zip((16, 64, 128, 256), shown, strict=True):
         assert name == str(prefix)
-        assert times == from_samples(results, list(IN_OTHER_CODE), prefix)
-        fast, cached = (
-            median(r["samples_ms"])
-            for path in ("numpy_fast", "cached_concat")
-            for r in results["rows"]
-            if (r["path"], r["prefix"]) == (path, prefix)
-        )
-        assert ratio == f"{fast / cached:.2f}"
+        assert cells[: len(paths)] == from_samples(results, paths, prefix)
+        medians = {
+            row["path"]: median(row["samples_ms"])
+            for row in results["rows"]
+            if row["prefix"] == prefix
+        }
+        expected = [f"{medians[slow] / medians[fast]:.2f}" for slow, fast in ratios]
+        assert cells[len(paths) :][: len(ratios)] == expected
+        if css_class == "timings":
+            float32_bytes, layers, width = 4, 2, 64
+            kept = 2 * layers * width * (prefix + 16) * float32_bytes
+            assert cells[-1] == f"{kept / 1024:.0f} KiB"
 
 
 def test_exchanged_columns_would_show(results: Results) -> None:

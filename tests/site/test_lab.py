@@ -85,23 +85,6 @@ def test_drawn_cells_have_the_colours_of_their_states(
         )
 
 
-@pytest.mark.parametrize(
-    ("state", "name", "rows"),
-    [
-        (State(4, 2), "offset", ["4 ●●●●●–", "5 ●●●●●●"]),
-        (State(4, 2), "top-left", ["4 ●××××–", "5 ●●××××"]),
-        (State(5, 3), "offset", ["5 ●●●●●●––", "6 ●●●●●●●–", "7 ●●●●●●●●"]),
-        (State(5, 3), "top-left", ["5 ●×××××––", "6 ●●×××××–", "7 ●●●×××××"]),
-        (State(0, 2), "top-left", ["0 ●–", "1 ●●"]),
-        (State(3, 1), "top-left", ["3 ●×××"]),
-    ],
-)
-def test_golden_grids_in_the_table_twins(lab: Lab, state: State, name: str, rows: Any) -> None:
-    lab.move_to(state)
-    shown = lab.table_rows(f"{name}-mask.cells")
-    assert [f"{query} {''.join(marks)}" for query, *marks in shown] == rows
-
-
 # --- Controls -----------------------------------------------------------------------------------
 
 

@@ -246,18 +246,6 @@ def static_cells(row: str) -> list[str]:
     return [unescape(text) for text in re.findall(r"<t[hd]\b[^>]*>(.*?)</t[hd]>", row)]
 
 
-def test_a_lab_whose_table_is_missing_says_so_and_keeps_its_default(
-    open_page: OpenPage, site_url: str, expected_errors: list[str]
-) -> None:
-    expected_errors.append("404")
-    page = open_page()
-    page.route("**/blind_lab.*.json", lambda route: route.fulfill(status=404))
-    page.goto(site_url + "en/")
-    page.locator("#blind-lab").scroll_into_view_if_needed()
-    expect(source(page, "blind")).to_contain_text("the server answered 404")
-    expect(page.locator("#blind-lab table").first).to_be_attached()
-
-
 def test_a_lab_whose_table_is_missing_once_is_there_all_the_same(
     open_page: OpenPage, site_url: str, expected_errors: list[str]
 ) -> None:
@@ -279,14 +267,18 @@ def expect_shown(page: Page, name: str) -> None:
     expect(source(page, name)).to_have_text(WORDS.say("runtime.prebuilt"))
 
 
-def test_the_others_are_there_although_the_first_lab_is_not(
+def test_a_lab_whose_table_is_missing_says_so_and_the_others_are_there(
     open_page: OpenPage, site_url: str, expected_errors: list[str]
 ) -> None:
     expected_errors.append("404")
     page = open_page()
     page.add_init_script(SAVE_DATA)
-    page.route("**/mask_lab.*.json", lambda route: route.fulfill(status=404))
+    for name in ("mask", "counts"):
+        page.route(f"**/{name}_lab.*.json", lambda route: route.fulfill(status=404))
     page.goto(site_url + "en/")
     Lab(page).expect_runtime("failed")
     for name in ("blind", "memory"):
         expect_shown(page, name)
+    page.locator("#counts-lab").scroll_into_view_if_needed()
+    expect(source(page, "counts")).to_contain_text("the server answered 404")
+    expect(page.locator("#counts-lab table").first).to_be_attached()

@@ -131,22 +131,6 @@ def test_a_plain_host_and_a_path_below_it_are_enough(page: Page) -> None:
     assert "python_stdlib.zip" not in names, "which needs none of the long one's files"
 
 
-@pytest.mark.parametrize("path", ["nope", "nope/deeper/still"])
-def test_a_missing_page_leads_back(
-    page: Page, site_url: str, expected_errors: list[str], path: str
-) -> None:
-    expected_errors += [r"status of 404 \(Not Found\) .*/" + path]
-    response = page.goto(site_url + path)
-    assert response
-    assert response.status == 404
-    expect(page.get_by_role("heading", name="Not here")).to_be_visible()
-    font = page.locator("body").evaluate("body => getComputedStyle(body).fontFamily")
-    assert "system-ui" in font, "unstyled"
-    page.add_init_script(SAVE_DATA)
-    page.get_by_role("link", name="mask lab").last.click()
-    expect(page).to_have_url(site_url)
-
-
 class Links(HTMLParser):
     """Everything that a page points to, and the anchors that it offers."""
 
