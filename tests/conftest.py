@@ -37,6 +37,15 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(MARKS[fixture])
 
 
+LONG_FIRST = ("site", "notebook", "zoo", "oracles", "kvsite", "check", "lab", "cells")
+"""Folders whose files take long: at the end only short ones are left, for all processes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(LONG_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.path.parent.name, len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def built_site(request: pytest.FixtureRequest) -> Path:
     """The folder of the built site, made current; of several processes the others wait."""

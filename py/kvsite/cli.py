@@ -179,8 +179,11 @@ def serve(args: argparse.Namespace) -> int:
     return 0
 
 
-PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile"]
-"""Tests of one file stay together, since they share a browser's page or a long computation."""
+PARALLEL = ["--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder"]
+"""Tests of one file stay together, since they share a browser's page or a long computation.
+
+The files go out in the order of tests/conftest.py, which has the long ones first.
+"""
 CORE = [f"tests/{folder}" for folder in ("core", "story", "zoo", "check", "api", "oracles")]
 
 

@@ -133,17 +133,19 @@ def test_the_text_and_the_snippet_can_be_copied(yours: CheckYours) -> None:
         assert copied == place.locator("pre").text_content()
 
 
-def test_without_the_permission_the_text_is_selected(page: Page, site_url: str) -> None:
-    page.add_init_script(
-        "navigator.clipboard.writeText = () => Promise.reject(new Error('not allowed'));"
-    )
-    yours = CheckYours(open_cells(page, site_url))
+REFUSE = "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }"
+
+
+def test_without_the_permission_the_text_is_selected(yours: CheckYours) -> None:
     yours.run()
+    page = yours.page
+    page.evaluate(REFUSE)
     place = yours.report.locator("details").filter(has_text="See it yourself in Python")
     place.locator("summary").click()
     place.get_by_role("button", name="Copy").click()
     expect(place.get_by_role("status")).to_contain_text("copy with Ctrl+C")
     assert page.evaluate("getSelection().toString()") == place.locator("pre").text_content()
+    page.evaluate("() => { delete navigator.clipboard.writeText; }")
 
 
 def test_a_right_decoder_gets_a_verdict_with_its_limits(yours: CheckYours) -> None:
