@@ -72,25 +72,29 @@ def test_top_level_await(notebook: Notebook) -> None:
     assert notebook.run(source).value == "'done'"
 
 
-def test_both_streams_keep_their_order(notebook: Notebook) -> None:
-    notebook.run("import sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')")
-    assert notebook.written == [("stdout", "a\n"), ("stderr", "b\n"), ("stdout", "c\n")]
+@pytest.mark.parametrize(
+    ("source", "written"),
+    [
+        (
+            "import sys\nprint('a')\nprint('b', file=sys.stderr)\nprint('c')",
+            [("stdout", "a\n"), ("stderr", "b\n"), ("stdout", "c\n")],
+        ),
+        ("print('a', end='', flush=True)\nprint('b')", [("stdout", "a"), ("stdout", "b\n")]),
+        ("print('no line end', end='')", [("stdout", "no line end")]),
+    ],
+    ids=["both streams in their order", "flushed", "at the end of the run"],
+)
+def test_what_is_written_arrives(
+    notebook: Notebook, source: str, written: list[tuple[str, str]]
+) -> None:
+    notebook.run(source)
+    assert notebook.written == written
 
 
 def test_lines_arrive_while_the_cell_runs(notebook: Notebook) -> None:
     notebook.runner._namespace["written"] = notebook.written
     notebook.run("print('first')\nseen = len(written)\nprint('second')")
     assert notebook.run("seen").value == "1"
-
-
-def test_flush_sends_a_part_of_a_line(notebook: Notebook) -> None:
-    notebook.run("print('a', end='', flush=True)\nprint('b')")
-    assert notebook.written == [("stdout", "a"), ("stdout", "b\n")]
-
-
-def test_the_end_of_a_run_sends_a_part_of_a_line(notebook: Notebook) -> None:
-    notebook.run("print('no line end', end='')")
-    assert notebook.text("stdout") == "no line end"
 
 
 def test_the_real_streams_come_back(notebook: Notebook) -> None:

@@ -115,12 +115,6 @@ def prebuilt_lab(shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
     yield from shared_labs["prebuilt"].lend()
 
 
-@pytest.fixture
-def live_lab(shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
-    """The live lab, at its default state."""
-    yield from shared_labs["live"].lend()
-
-
 @pytest.fixture(params=["prebuilt", "live"])
 def lab(request: pytest.FixtureRequest, shared_labs: dict[str, SharedLab]) -> Iterator[Lab]:
     """Runs a test twice: with states from the table, and with Python's answers."""

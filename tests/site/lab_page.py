@@ -202,10 +202,6 @@ class Lab:
         count: int = self.page.evaluate("() => Bokeh.documents[0]._all_models.size")
         return count
 
-    def table_rows(self, output: str) -> list[list[str]]:
-        """The table twin of an output, opened: its texts."""
-        return twin_rows(self.page.locator(f'details [data-twin="mask.{output}"]'))
-
 
 def twin_rows(table: Locator) -> list[list[str]]:
     """A folded table's body, opened first, as a reader must: its texts."""

@@ -12,10 +12,7 @@ STATES = [
     DEFAULT,
     State(0, 5),
     State(1, 1, "float32"),
-    State(1, 4),
     State(12, 6, "float32"),
-    State(12, 6),
-    State(32, 16, "float32"),
     State(32, 16),
 ]
 
