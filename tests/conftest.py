@@ -37,7 +37,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(MARKS[fixture])
 
 
-LONG_FIRST = ("site", "notebook", "zoo", "oracles", "kvsite", "check", "lab", "cells")
+LONG_FIRST = ("site", "notebook", "story", "zoo", "oracles", "kvsite", "check", "lab", "cells")
 """Folders whose files take long: at the end only short ones are left, for all processes."""
 
 
