@@ -87,9 +87,10 @@ def test_any_history_of_calls_gives_what_a_full_recompute_gives(
         params: Params, tokens: ArrayLike, kv_cache: KVCache, config: DecoderConfig, **rest: Any
     ) -> tuple[FloatArray, KVCache]:
         drawn.add(config)
-        return FastDecoder(params, config).decode(tokens, kv_cache, **rest)
+        return made(params, config).decode(tokens, kv_cache, **rest)
 
     drawn: set[DecoderConfig] = set()
+    made = cache(FastDecoder)
     monkeypatch.setattr(properties, "decode", tuned)
 
     @given(setting=properties.settings_of(storage), history=properties.HISTORIES)

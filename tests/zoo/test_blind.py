@@ -60,13 +60,17 @@ def test_bad_input() -> None:
         outcome(one, "twice", 0)
 
 
-def test_the_table_has_a_line_for_each_specimen_and_says_how_it_was_made() -> None:
+def test_the_table_has_a_line_for_each_specimen_and_says_how_it_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some = dict([*SPECIMENS.items()][::6])
+    monkeypatch.setattr("kvproof.zoo.blind.REGISTRY", some)
     head, *rows, empty, made, blind = table(seeds=(0,)).splitlines()
-    assert [row.split()[0] for row in rows] == list(SPECIMENS)
+    assert [row.split()[0] for row in rows] == list(some)
     assert len({row.rindex("%  ") for row in (*rows, head.replace("last  ", "las%  "))}) == 1
     assert max(map(len, rows)) < 160
     assert empty == ""
-    assert made.startswith(f"{len(SPECIMENS)} specimens, float64, median error over 1 seed;")
+    assert made.startswith(f"{len(some)} specimens, float64, median error over 1 seed;")
     for habit, count in re.findall(r"([^:,]+) to (\d+)", blind.removeprefix("blind:")):
         assert int(count) == sum(habit.strip() in named_blind(row) for row in rows), habit
 
