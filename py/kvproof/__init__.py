@@ -42,6 +42,7 @@ from kvproof.model.params import (
     params_from_arrays,
     params_to_arrays,
 )
+from kvproof.model.precision import round_params, round_to
 
 __version__ = "0.1.0"
 
@@ -104,6 +105,8 @@ __all__ = [
     "prove",
     "receptive_field",
     "restarted_positions",
+    "round_params",
+    "round_to",
     "scaled_dot_product_attention",
     "top_left_mask",
     "trace_calls",

@@ -22,7 +22,8 @@ from kvproof.model.masks import (
     offset_mask,
     top_left_mask,
 )
-from kvproof.model.params import FloatArray, Params, float_dtype, init_params
+from kvproof.model.params import FloatArray, Params, init_params
+from kvproof.model.precision import ROUND, precision_name, round_params
 from kvproof.model.rounding import rounding_floor
 
 
@@ -79,7 +80,7 @@ class MaskReport:
     n_new: int
     dtype: str
     rounding_floor: float
-    """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``."""
+    """One unit of rounding at the largest logit: ``eps(precision) * max |logit|``."""
     offset: MaskResult
     top_left: MaskResult
 
@@ -105,7 +106,7 @@ def compare_masks(
     Args:
         n_past: tokens in the cache, P >= 0.
         n_new: tokens of the call, C >= 1; P + C at most 512.
-        dtype: "float32" or "float64".
+        dtype: "float64", "float32", "float16" or "bfloat16" (``kvproof.round_params``).
         seed: seed of the reference decoder's parameters.
 
     Raises:
@@ -119,7 +120,7 @@ def compare_masks(
         True
     """
     n_past, n_new = check_lengths(n_past, n_new)
-    name = float_dtype(dtype).name
+    name = precision_name(dtype)
     expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
     floor = rounding_floor(expected)
     right, wrong = (
@@ -137,7 +138,7 @@ def mask_result(
         mask: ``mask(n_past, n_new)`` -> bool (n_new, n_past + n_new), True = may attend.
         n_past: tokens in the cache, P >= 0.
         n_new: tokens of the call, C >= 1; P + C at most 512.
-        dtype: "float32" or "float64".
+        dtype: "float64", "float32", "float16" or "bfloat16" (``kvproof.round_params``).
         seed: seed of the reference decoder's parameters.
 
     Raises:
@@ -150,7 +151,7 @@ def mask_result(
         True
     """
     n_past, n_new = check_lengths(n_past, n_new)
-    name = float_dtype(dtype).name
+    name = precision_name(dtype)
     tokens = example_tokens(n_past + n_new)[:, n_past:]
     expected = recomputed(n_past + n_new, name, seed)[:, n_past:]
     cache = prefilled(n_past, name, seed)
@@ -169,7 +170,9 @@ def compare(logits: FloatArray, expected: FloatArray, mask: BoolArray) -> MaskRe
 # serves all calls.
 @lru_cache(maxsize=8)
 def _params(dtype: str, seed: int, config: DecoderConfig) -> Params:
-    return init_params(config, seed, dtype)
+    if dtype not in ROUND:
+        return init_params(config, seed, dtype)
+    return round_params(init_params(config, seed), config, dtype)
 
 
 @lru_cache(maxsize=128)
@@ -183,7 +186,6 @@ def recomputed(
 @lru_cache(maxsize=128)
 def prefilled(n_past: int, dtype: str, seed: int, config: DecoderConfig = REFERENCE) -> KVCache:
     """The cache of that text's first tokens."""
-    cache = new_cache(config, dtype=dtype)
-    if n_past == 0:
-        return cache
-    return decode(_params(dtype, seed, config), example_tokens(n_past), cache, config)[1]
+    params = _params(dtype, seed, config)
+    cache = new_cache(config, dtype=params.dtype)
+    return decode(params, example_tokens(n_past), cache, config)[1] if n_past else cache

@@ -3,12 +3,14 @@
 import numpy as np
 
 from kvproof.model.params import FloatArray
+from kvproof.model.precision import EPS, Rounded
 
 
 def rounding_floor(expected: FloatArray) -> float:
-    """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``.
+    """One unit of rounding at the largest logit: ``eps(precision) * max |logit|``.
 
     A cache sums the same numbers as a recompute in another order, so even a right one may be off
     by a few of these.
     """
-    return float(np.finfo(expected.dtype).eps) * float(np.abs(expected).max())
+    precision = expected.precision if isinstance(expected, Rounded) else expected.dtype.name
+    return EPS[precision] * float(np.abs(expected).max())
