@@ -1,9 +1,8 @@
 """The float32 error of each position of a long text, from the notebook's results, as a figure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
-from typing import Protocol
 
 import numpy as np
 
@@ -17,12 +16,8 @@ Y_STEP = 2e-7
 DOT = "h0"  # a line of no length with round ends
 
 
-class Say(Protocol):
-    """Gives the text of a message: ``Catalogue.say``."""
-
-    def __call__(self, message: str, **args: object) -> str:
-        """The text with its places filled in."""
-        ...
+Say = Callable[..., str]
+"""Gives the text of a message: ``Catalogue.say``."""
 
 
 def error_curve_figure(results: Results, say: Say) -> str:

@@ -1,4 +1,4 @@
-// The two DOM helpers of the cells.
+// Helpers to make elements.
 
 /**
  * @param {string} tag
@@ -19,4 +19,20 @@ export function element(tag, properties, children = []) {
  */
 export function button(text, onclick, properties = {}) {
   return element("button", { ...properties, onclick }, [text]);
+}
+
+/**
+ * Of a table; nothing is the heading of nothing.
+ *
+ * @param {"row" | "col"} scope
+ * @param {string | number} text
+ */
+export function heading(scope, text) {
+  const made = /** @type {HTMLTableCellElement} */ (
+    element(text === "" ? "td" : "th", {}, [`${text}`])
+  );
+  if (text !== "") {
+    made.scope = scope;
+  }
+  return made;
 }

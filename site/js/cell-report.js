@@ -1,6 +1,6 @@
 // A checker's report, drawn from its data. All of it is inserted as text.
 
-import { button, element } from "./cell-element.js";
+import { button, element, heading } from "./cell-element.js";
 import { paragraph, say } from "./words.js";
 
 /**
@@ -294,20 +294,6 @@ function table(className, title, head, rows) {
   return element("div", { className: "scroll", role: "region", ariaLabel: title, tabIndex: 0 }, [
     made,
   ]);
-}
-
-/**
- * @param {"row" | "col"} scope
- * @param {string | number} text
- */
-function heading(scope, text) {
-  const made = /** @type {HTMLTableCellElement} */ (
-    element(text === "" ? "td" : "th", {}, [`${text}`])
-  );
-  if (text !== "") {
-    made.scope = scope;
-  }
-  return made;
 }
 
 /**

@@ -9,7 +9,7 @@ export class CellsBar {
   helpId = "cells-help";
   #status = element("p", { className: "cells-status" });
   // The bytes would be read out without end, so the live region hears only what changes rarely.
-  #announcer = element("p", { className: "cells-announcer", role: "status" });
+  #announcer = element("p", { className: "visually-hidden", role: "status" });
   #stage = "";
   #stop;
   #retry;

@@ -1,5 +1,7 @@
 // The figures as tables: the same arrays that are drawn, for readers who prefer or need text.
 
+import { element, heading } from "./cell-element.js";
+
 /**
  * @typedef {string | number} Cell a text, a state, or the number of a row
  * @typedef {Record<string, Cell[]>} Columns of a data source
@@ -65,20 +67,7 @@ function fillMatrix(table, { rows, columns, values }, marks) {
 
 /** @param {HTMLElement[]} cells */
 function row(...cells) {
-  const element = document.createElement("tr");
-  element.append(...cells);
-  return element;
-}
-
-/**
- * @param {"row" | "col"} scope
- * @param {Cell} text
- */
-function heading(scope, text) {
-  const element = document.createElement("th");
-  element.scope = scope;
-  element.textContent = String(text);
-  return element;
+  return element("tr", {}, cells);
 }
 
 /**
@@ -86,8 +75,6 @@ function heading(scope, text) {
  * @param {Marks} marks
  */
 function cell(value, marks) {
-  const element = document.createElement("td");
-  element.className = value in marks ? String(value) : "";
-  element.textContent = marks[value] ?? String(value);
-  return element;
+  const className = value in marks ? String(value) : "";
+  return element("td", { className }, [marks[value] ?? String(value)]);
 }
