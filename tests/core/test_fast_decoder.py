@@ -94,7 +94,7 @@ def test_any_history_of_calls_gives_what_a_full_recompute_gives(
     monkeypatch.setattr(properties, "decode", tuned)
 
     @given(setting=properties.settings_of(storage), history=properties.HISTORIES)
-    @settings(derandomize=True, deadline=None, max_examples=60)
+    @settings(derandomize=True, deadline=None, max_examples=100)
     def holds(setting: properties.Setting, history: list[tuple[Any, ...]]) -> None:
         run = properties.Run(setting)
         for operation in (("feed", 0, 3, (0, 1, 3)), *history, ("feed", 0, 1, (0, 0, 0))):
