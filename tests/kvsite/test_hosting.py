@@ -64,11 +64,3 @@ def test_the_worker_begins_with_that_list(site: Path) -> None:
     first_line = (site / NAME).read_text("utf-8").splitlines()[0]
     written = json.loads(first_line.removeprefix("self.SITE = ").removesuffix(";"))
     assert written == {"build": "0123", **listed}
-
-
-def test_the_way_out_lists_nothing(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KVPROOF_OFFLINE", "0")
-    write_service_worker(site, "0123")
-    script = (site / NAME).read_text("utf-8")
-    assert "unregister" in script
-    assert "0123" not in script

@@ -157,27 +157,6 @@ def test_fifty_moves_make_no_new_models(lab: Lab) -> None:
 
 # --- From prebuilt to live ----------------------------------------------------------------------
 
-WATCH_STATES = """
-window.runtimeStates = [];
-new MutationObserver((changes) => {
-  window.runtimeStates.push(...changes.map((change) => change.oldValue));
-}).observe(document, {
-  subtree: true, attributeFilter: ["data-runtime-state"], attributeOldValue: true });
-"""
-
-
-def test_the_page_goes_from_prebuilt_over_loading_to_live(page: Page, site_url: str) -> None:
-    page.add_init_script(WATCH_STATES)
-    lab = Lab(page).open(site_url)
-    lab.expect_runtime("live")
-    seen = page.evaluate("() => [...runtimeStates, document.documentElement.dataset.runtimeState]")
-    changes = [new for old, new in zip([None, *seen], seen, strict=False) if new != old]
-    assert changes == ["prebuilt", "loading", "live"]
-    expect(lab.status).to_have_text(
-        "Live: Python in this page recomputed what you see, and every number is equal."
-    )
-    expect(lab.button).to_be_hidden()
-
 
 def test_sliders_moved_while_python_loads_stay(
     page: Page, site_url: str, table: PrebuiltTable

@@ -506,20 +506,6 @@ def test_removed_and_added_lines_look_different(prebuilt_lab: Lab, scheme: Any) 
     assert {look[2] for look in looks} == {"none"}, "struck-out code is hard to read"
 
 
-def test_on_a_phone_the_difference_scrolls_in_its_own_box(
-    open_page: OpenPage, site_url: str
-) -> None:
-    page = open_page(viewport={"width": 320, "height": 640})
-    page.goto(site_url)
-    box = page.get_by_role("region", name="Difference between the two files")
-    widths = box.evaluate("box => [box.scrollWidth, box.clientWidth]")
-    assert widths[0] > widths[1]
-    box.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.activeElement.scrollLeft > 0")
-    expect_no_sideways_scrolling(page)
-
-
 def test_the_notebook_can_be_downloaded(page: Page, site_url: str) -> None:
     page.goto(f"{site_url}en/notebook.html")
     with page.expect_download() as download:

@@ -68,13 +68,6 @@ def test_the_choice_is_kept_on_all_pages_and_there_before_anything_is_drawn(
         lab.page.wait_for_function(f"wanted => ({GROUND})() === wanted", arg=css(DARK["bg"]))
 
 
-def test_the_page_still_follows_the_system_after_a_visit_without_a_choice(lab: Lab) -> None:
-    lab.page.emulate_media(color_scheme="dark")
-    lab.page.reload()
-    expect(lab.page.get_by_label("Colours")).to_have_value("")
-    assert lab.page.evaluate(GROUND) == css(DARK["bg"])
-
-
 def test_a_kept_value_that_is_no_theme_is_ignored(lab: Lab) -> None:
     lab.page.evaluate("() => localStorage.setItem('kvproof.theme', 'mauve')")
     lab.page.reload()
