@@ -40,11 +40,6 @@ def number_after(words: str, text: str) -> float:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
-def test_a_cell_fits_the_editor(cell: Cell) -> None:
-    assert max(map(len, cell.source.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_a_cell_runs_alone(notebook: Notebook, cell: Cell) -> None:
     assert notebook.run(cell.source).error is None
     assert notebook.text("stdout") or cell.name in ("05_redraw", "06_check_yours")

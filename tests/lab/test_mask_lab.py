@@ -1,4 +1,4 @@
-"""The mask lab: what is drawn is what was computed, in all 1,056 states."""
+"""The mask lab: what is drawn is what was computed, in all its states."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -32,11 +32,6 @@ def session() -> Session:
 def each() -> Iterator[tuple[int, int, str, dict[str, Any]]]:
     for values, state in all_states("mask"):
         yield values["n_past"], values["n_new"], DTYPES[values["dtype"]], state
-
-
-def test_all_1056_states_are_there() -> None:
-    states = {(p, c, d) for p, c, d, _ in each()}
-    assert states == {(p, c, d) for p in range(33) for c in range(1, 17) for d in DTYPES}
 
 
 def test_texts_are_those_of_the_report() -> None:
