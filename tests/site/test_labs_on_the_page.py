@@ -15,12 +15,11 @@ from tests.site.test_page import CONTRAST, expect_accessible
 
 from kvlab.labs import LABS
 from kvsite.labs import readouts
-from kvsite.paths import BUILD, DIST
+from kvsite.paths import DIST
 from kvsite.words import TEXTS, load_catalogue
 
 OTHERS = [name for name in LABS if name != "mask"]
 WORDS = load_catalogue(TEXTS / "en.toml")
-SCREENSHOTS = BUILD / "screenshots"
 
 CONTROL = '[role="slider"], input[type="radio"], select'
 
@@ -202,22 +201,17 @@ def changed(page: Page, outputs: dict[str, Any], before: str) -> bool:
     return False
 
 
-def test_the_live_article_is_accessible_and_its_labs_are_kept_as_pictures(article: Page) -> None:
-    """One has its tables open. The pictures are for people: build/screenshots, at the default."""
+def test_the_live_article_is_accessible(article: Page) -> None:
+    """With the tables of one lab open."""
     article.locator("[data-lab] details").evaluate_all(
         "folds => folds.forEach((fold) => { fold.open = Boolean(fold.closest('#mask-lab')); })"
     )
     for name in LABS:
         data = lab_data(name)
         article.evaluate(MOVE, [data["description"]["widgets"], data["initial"]])
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         article.emulate_media(color_scheme=scheme)
         expect_accessible(article, None if scheme == "light" else CONTRAST)
-        for name in LABS:
-            lab = article.locator(f"#{name}-lab")
-            lab.scroll_into_view_if_needed()
-            lab.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
     article.emulate_media(color_scheme=None)
 
 
