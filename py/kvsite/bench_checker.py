@@ -7,7 +7,6 @@ seconds are taken after that, one check at a time, and once more in the browser'
 import itertools
 import json
 import multiprocessing
-import os
 import statistics
 import subprocess
 import sys
@@ -21,28 +20,19 @@ from typing import Any
 from kvproof import REFERENCE, check
 from kvproof.experiments import scorecard
 from kvproof.zoo import SPECIMENS, RightDecoder, all_variations
+from kvsite.bench_core import Figures, with_one_thread
 from kvsite.environment import node_tool
-from kvsite.paths import PY, RUNTIME, venv_python
+from kvsite.paths import PY, RUNTIME
 
 ZOO_SEEDS = range(5)
 RIGHT_SEEDS = range(20)
 ROUNDS = 5
 NODE_SCRIPT = Path(__file__).with_suffix(".mjs")
 
-Figures = dict[str, Any]
-
 
 def measure() -> Figures:
     """The figures of a child process with one thread, and those of Node's Pyodide."""
-    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    offline = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PY)}
-    child = subprocess.run(
-        [venv_python(), "-m", "kvsite.bench_checker"],
-        env=os.environ | one_thread | offline,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    figures: Figures = json.loads(child.stdout)
+    figures = with_one_thread("kvsite.bench_checker")
     node = subprocess.run(
         [node_tool("node"), NODE_SCRIPT, RUNTIME, PY, str(ROUNDS)],
         stdout=subprocess.PIPE,

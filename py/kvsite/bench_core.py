@@ -51,11 +51,16 @@ NAMES = {
 
 
 def measure(rounds: int) -> Figures:
-    """The figures of a child process with one thread: environment, protocol, all samples."""
+    """The figures of a child process: environment, protocol, all samples."""
+    return with_one_thread("kvsite.bench_core", "--rounds", str(rounds))
+
+
+def with_one_thread(module: str, *arguments: str) -> Figures:
+    """What a module prints as JSON in a child process with one thread and without a network."""
     one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     child = subprocess.run(
-        [venv_python(), "-m", "kvsite.bench_core", "--rounds", str(rounds)],
-        env=os.environ | one_thread | {"PYTHONPATH": str(PY)},
+        [venv_python(), "-m", module, *arguments],
+        env=os.environ | one_thread | {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PY)},
         stdout=subprocess.PIPE,
         check=True,
     )

@@ -12,17 +12,6 @@ import { paragraph, say } from "./words.js";
  * @typedef {(candidate: Candidate | undefined) => void} Draw has the labs draw it, until there is none
  */
 
-/**
- * Makes the static cells in `root` editable.
- *
- * @param {HTMLElement} root with a `section.cell` for each cell
- * @param {CellsConfig} config
- * @param {Draw} draw
- */
-export function startCells(root, config, draw) {
-  return new Notebook(root, config, draw);
-}
-
 /** One cell: what is on the page, and what is known of its latest run. */
 class Cell {
   /** @type {number | undefined} execution count, as in [1] */
@@ -49,7 +38,7 @@ class Cell {
   }
 }
 
-class Notebook {
+export class Notebook {
   /** @type {Cell[]} */
   #cells = [];
   /** @type {Cell | undefined} */
@@ -70,7 +59,9 @@ class Notebook {
   onEdited = () => {};
 
   /**
-   * @param {HTMLElement} root
+   * Makes the static cells in `root` editable.
+   *
+   * @param {HTMLElement} root with a `section.cell` for each cell
    * @param {CellsConfig} config
    * @param {Draw} draw
    */

@@ -1,13 +1,14 @@
 // What every page has: theme, language, and the table of contents where there is one.
 
 import { keep, kept } from "./storage.js";
-import { chooseTheme, keptTheme } from "./theme.js";
+import { keptTheme, useTheme } from "./theme.js";
 
 const theme = /** @type {HTMLSelectElement} */ (document.getElementById("theme"));
 theme.value = keptTheme();
-theme.addEventListener("change", () =>
-  chooseTheme(/** @type {import("./theme.js").Theme} */ (theme.value)),
-);
+theme.addEventListener("change", () => {
+  keep("theme", theme.value);
+  useTheme(/** @type {import("./theme.js").Theme} */ (theme.value));
+});
 
 // A page in another language opens at the same place and state, which a page with labs knows better.
 /** @param {HTMLAnchorElement} link */

@@ -1,7 +1,7 @@
 // The page's entry: prebuilt figures, then live Python, and the editable cells.
 
 import { Address } from "./address.js";
-import { startCells } from "./cells.js";
+import { Notebook } from "./cells.js";
 import { startCopyLink } from "./copy-link.js";
 import { Labs } from "./labs.js";
 import { Offline } from "./offline.js";
@@ -65,7 +65,7 @@ function sayFailed(error) {
 
 // The lab comes first: it is what a visitor sees.
 await showLabs().catch(sayFailed);
-const cells = startCells(
+const cells = new Notebook(
   /** @type {HTMLElement} */ (document.getElementById("cells")),
   {
     workerUrl: absolute(config.cells.workerUrl),

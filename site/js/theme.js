@@ -1,6 +1,6 @@
 // Light or dark: as the system, or as the reader chose. The style sheet reads `data-theme`.
 
-import { keep, kept } from "./storage.js";
+import { kept } from "./storage.js";
 
 /** @typedef {"" | "light" | "dark"} Theme "" follows the system */
 
@@ -17,12 +17,6 @@ export function useTheme(theme) {
   } else {
     delete document.documentElement.dataset.theme;
   }
-}
-
-/** @param {Theme} theme */
-export function chooseTheme(theme) {
-  keep("theme", theme);
-  useTheme(theme);
 }
 
 /**
