@@ -28,9 +28,13 @@ from torch.nn import functional
 
 from kvproof import parameter_count, params_from_arrays, params_to_arrays
 from kvproof.experiments.recall import (
+    CONTRAST,
     LENGTHS,
+    N_STORIES,
     N_WRITTEN,
-    cases,
+    SEED,
+    Case,
+    all_cases,
     chance,
     fresh_prompts,
     recall,
@@ -40,15 +44,8 @@ from kvproof.model.params import FloatArray
 from kvproof.story import tell_story
 from kvproof.story.decoder import STORY, WEIGHTS, load_story_decoder
 from kvproof.story.words import ASKED, TOKENS
-from kvsite.paths import ROOT
 from kvsite.stages import Stage, stage
-
-RESULTS = ROOT / "notebooks" / "results" / "story.json"
-N_STORIES, SEED = 1020, 2026
-"""Fresh ones that the figures are counted over, and their seed."""
-
-Case = tuple[str, dict[str, Any]]
-"""A precision, and the arguments of ``recall``."""
+from kvsite.story import RESULTS
 
 WIDTH, N_HEADS, HEAD_DIM = STORY.width, STORY.n_heads, STORY.head_dim
 N_WORDS = len(TOKENS)
@@ -309,33 +306,13 @@ def measure(cases: Sequence[Case], path: Path, current: Stage) -> list[dict[str,
     return rows
 
 
-def all_cases() -> list[Case]:
-    """Every case in float64, the right ones in float32 as well."""
-    right = [case for case in cases() if "mistake" not in case]
-    return [("float64", case) for case in cases()] + [("float32", case) for case in right]
+def write_results(found: dict[str, Any], contrast: dict[str, Any]) -> None:
+    """Store what was measured, and how.
 
-
-CONTRAST: list[Case] = [
-    ("float64", case)
-    for case in (
-        {"calls": "of-8"},
-        {"calls": "of-8", "mistake": "top-left"},
-        {"calls": "of-8", "mistake": "top-left", "every_call": True},
-    )
-]
-"""What a decoder that was trained without key dropout is measured by."""
-
-
-def main() -> int:
-    """Train and measure, then again without key dropout; write the weights and the results."""
-    with tempfile.TemporaryDirectory() as folder:
-        found, contrast = (
-            _train_and_measure(name, recipe, path, measured)
-            for name, recipe, path, measured in (
-                ("training", RECIPE, WEIGHTS, all_cases()),
-                ("contrast", replace(RECIPE, dropout_texts=0.0), Path(folder, "w.npz"), CONTRAST),
-            )
-        )
+    Args:
+        found: of the stored weights, from ``train_and_measure``.
+        contrast: of a decoder that was trained without key dropout.
+    """
     results = {
         "recipe": asdict(RECIPE),
         "environment": {
@@ -356,13 +333,30 @@ def main() -> int:
         **found,
         "without_key_dropout": contrast,
     }
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+
+
+def main() -> int:
+    """Train and measure, then again without key dropout; write the weights and the results."""
+    found = train_and_measure("training", RECIPE, WEIGHTS, all_cases())
+    with tempfile.TemporaryDirectory() as folder:
+        without = replace(RECIPE, dropout_texts=0.0)
+        contrast = train_and_measure("contrast", without, Path(folder, "weights.npz"), CONTRAST)
+    write_results(found, contrast)
     return 0
 
 
-def _train_and_measure(
+def train_and_measure(
     name: str, recipe: Recipe, path: Path, measured: Sequence[Case]
 ) -> dict[str, Any]:
+    """Weights in ``path``, and the results' rows of them.
+
+    Args:
+        name: for the line of progress.
+        recipe: of the training.
+        path: the file of weights to write.
+        measured: the cases of the rows.
+    """
     with stage(name) as current:
         started = time.process_time()
         write_weights(train(recipe, current), path)

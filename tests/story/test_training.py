@@ -1,6 +1,7 @@
 """The training's own decoder computes what the NumPy one computes; its start looks back."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from kvproof import REFERENCE, DecoderConfig, forward, params_from_arrays
 from kvproof.model import layers
 from kvproof.story import STORY
+from kvsite.story import load_story_results
 from kvsite.train import RECIPE, Batch, StoryDecoder, batches, schedule
 
 SHORT = replace(RECIPE, steps=4, batch_size=8, dropout_from=2, lengthening_steps=3)
@@ -90,3 +92,7 @@ def test_the_learning_rate_warms_up_stays_and_falls() -> None:
     assert set(rates[top : RECIPE.steps // 2]) == {1.0}
     assert rates[RECIPE.steps // 2 :] == sorted(rates[RECIPE.steps // 2 :], reverse=True)
     assert rates[-1] == RECIPE.last_rate
+
+
+def test_the_stored_results_are_of_this_recipe() -> None:
+    assert load_story_results()["recipe"] == json.loads(json.dumps(asdict(RECIPE)))

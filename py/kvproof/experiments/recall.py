@@ -40,8 +40,7 @@ MISTAKES: dict[Mistake, dict[str, Any]] = {
 """A mistake -> the arguments of ``decode`` that make it; the lost token is cropped off the cache
 after the first call."""
 
-Calls = str
-CALLS: dict[Calls, Callable[[int], list[int]]] = {
+CALLS: dict[str, Callable[[int], list[int]]] = {
     "one-call": lambda n: [n],
     "word-by-word": lambda n: [1] * n,
     "last-3": lambda n: [n - 3, 3],
@@ -59,6 +58,8 @@ ANSWER_SLOT = 2
 """Words between a question and its answer: "In the"."""
 N_WRITTEN = 14
 """Words that the decoder writes after a prompt."""
+N_STORIES, SEED = 1020, 2026
+"""Fresh stories that the stored figures are counted over, and their seed."""
 PLACE_TOKENS = [TOKENS[place] for place in PLACES]
 
 
@@ -95,6 +96,9 @@ class Share:
     def standard_error(self) -> float:
         """Of ``value``, as of independent tries."""
         return math.sqrt(self.value * (1 - self.value) / self.of) if self.of else math.nan
+
+
+SHARES = "answers", "before", "inside", "through", "grammatical", "unchanged"
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,7 @@ def recall(
     params: Params,
     config: DecoderConfig,
     prompts: Iterable[Prompts],
-    calls: Calls = "one-call",
+    calls: str = "one-call",
     mistake: Mistake = "none",
     every_call: bool = False,
     up_to_answer: bool = False,
@@ -187,17 +191,28 @@ def recall(
             f"calls must be one of {', '.join(CALLS)} and mistake one of {', '.join(MISTAKES)}, "
             f"got {calls!r} and {mistake!r}"
         )
+    wrong_step = MISTAKES[mistake] if every_call else {}
     parts = []
     for some in prompts:
         tokens = some.tokens if up_to_answer else some.tokens[:, :-ANSWER_SLOT]
         sizes = CALLS[calls](tokens.shape[1])
-        wrong_step = MISTAKES[mistake] if every_call else {}
         logits, written = _read_and_write(params, config, tokens, sizes, mistake, wrong_step)
+        text = np.concatenate([tokens, written[:, :-1]], axis=1)
+        expected = forward(params, text, config)[:, text.shape[1] - logits.shape[1] :]
         answered = written[:, 0 if up_to_answer else ANSWER_SLOT] == some.answers
-        from_wrong_call = mistake != "none" and (every_call or up_to_answer)
+        through = np.full(len(text), mistake != "none" and (every_call or up_to_answer))
         inside = (some.fact_at >= sizes[0]) & (mistake != "none")
+        ends = np.concatenate([tokens[:, -1:], written], axis=1).tolist()
         parts.append(
-            _compare(params, config, tokens, written, logits, answered, inside, from_wrong_call)
+            Recall(
+                answers=_share(answered),
+                before=_share(answered[~through & ~inside]),
+                inside=_share(answered[~through & inside]),
+                through=_share(answered[through]),
+                grammatical=_share(np.array([is_grammatical(end) for end in ends])),
+                unchanged=_share(logits.argmax(-1) == expected.argmax(-1)),
+                max_logit_error=float(np.abs(logits - expected).max()),
+            )
         )
     return _together(parts)
 
@@ -228,31 +243,6 @@ def _read_and_write(
     return np.concatenate(found, axis=1), np.stack(written, axis=1)
 
 
-def _compare(
-    params: Params,
-    config: DecoderConfig,
-    tokens: IntArray,
-    written: IntArray,
-    logits: FloatArray,
-    answered: BoolArray,
-    inside: BoolArray,
-    from_wrong_call: bool,
-) -> Recall:
-    text = np.concatenate([tokens, written[:, :-1]], axis=1)
-    expected = forward(params, text, config)[:, text.shape[1] - logits.shape[1] :]
-    ends = np.concatenate([tokens[:, -1:], written], axis=1).tolist()
-    by_step = np.full(len(answered), not from_wrong_call)
-    return Recall(
-        _share(answered),
-        _share(answered[by_step & ~inside]),
-        _share(answered[by_step & inside]),
-        _share(answered[~by_step]),
-        _share(np.array([is_grammatical(end) for end in ends])),
-        _share(logits.argmax(-1) == expected.argmax(-1)),
-        float(np.abs(logits - expected).max()),
-    )
-
-
 def _share(hits: BoolArray) -> Share:
     return Share(int(hits.sum()), hits.size)
 
@@ -263,7 +253,7 @@ def _together(parts: list[Recall]) -> Recall:
             sum(getattr(part, name).hits for part in parts),
             sum(getattr(part, name).of for part in parts),
         )
-        for name in ("answers", "before", "inside", "through", "grammatical", "unchanged")
+        for name in SHARES
     }
     return Recall(**shares, max_logit_error=max(part.max_logit_error for part in parts))
 
@@ -287,7 +277,7 @@ def chance(prompts: Iterable[Prompts]) -> dict[str, float]:
 
 
 def cases() -> Iterator[dict[str, Any]]:
-    """The arguments of ``recall`` for every row of the results, the right ones first."""
+    """The arguments of ``recall`` for each way and mistake, the right ones first."""
     for calls in CALLS:
         yield {"calls": calls}
     for calls in ("last-3", "last-8", "last-24", "after-8", "of-8", "of-16"):
@@ -302,12 +292,63 @@ def cases() -> Iterator[dict[str, Any]]:
         yield {"calls": "last-8", "mistake": mistake, "up_to_answer": True}
 
 
+Case = tuple[str, dict[str, Any]]
+"""A precision, and the arguments of ``recall``."""
+
+
+def all_cases() -> list[Case]:
+    """Of every stored row: all in float64, the right ones in float32 as well."""
+    right = [case for case in cases() if "mistake" not in case]
+    return [("float64", case) for case in cases()] + [("float32", case) for case in right]
+
+
+CONTRAST: list[Case] = [
+    ("float64", case)
+    for case in (
+        {"calls": "of-8"},
+        {"calls": "of-8", "mistake": "top-left"},
+        {"calls": "of-8", "mistake": "top-left", "every_call": True},
+    )
+]
+"""What a decoder that was trained without key dropout is measured by."""
+
+
 def to_row(case: dict[str, Any], result: Recall) -> dict[str, Any]:
     """A case and its result as JSON has them: counts, of which a reader makes shares."""
     usual = {"mistake": "none", "every_call": False, "up_to_answer": False}
     return {**usual, **case, **asdict(result)}
 
 
-def share(row: dict[str, Any], name: str) -> Share:
-    """One of the counts of a stored row."""
-    return Share(**row[name])
+def find(
+    rows: Iterable[dict[str, Any]],
+    calls: str,
+    mistake: Mistake = "none",
+    every_call: bool = False,
+    up_to_answer: bool = False,
+    dtype: str = "float64",
+) -> Recall:
+    """The result of one case in stored rows.
+
+    Args:
+        rows: of ``notebooks/results/story.json``.
+        calls: as for ``recall``, like all that follow.
+        mistake: one of ``MISTAKES``.
+        every_call: steps as well.
+        up_to_answer: the last call gives the answer.
+        dtype: of the decoder.
+
+    Raises:
+        ValueError: there is no such row, or more than one.
+    """
+    wanted = {
+        "dtype": dtype,
+        "calls": calls,
+        "mistake": mistake,
+        "every_call": every_call,
+        "up_to_answer": up_to_answer,
+    }
+    found = [row for row in rows if wanted.items() <= row.items()]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} stored rows have {wanted}")
+    shares = {name: Share(**found[0][name]) for name in SHARES}
+    return Recall(**shares, max_logit_error=found[0]["max_logit_error"])
