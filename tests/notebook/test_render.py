@@ -48,7 +48,7 @@ def test_it_is_a_fragment_with_one_title(page: Page) -> None:
 
 def test_numbered_headings_can_be_linked_to(page: Page) -> None:
     sections = [attributes["id"] for attributes in page.attributes("h2")]
-    assert sections == [f"section-{i}" for i in range(1, 10)]
+    assert sections == [f"section-{i}" for i in range(1, 11)]
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert {"section-6-4", "section-7-3", "section-8-2"} <= set(ids)
     assert len(ids) == len(set(ids))
