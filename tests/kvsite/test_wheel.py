@@ -32,6 +32,12 @@ class Decoder:
             cache = kvproof.new_cache(kvproof.REFERENCE, len(tokens))
         return kvproof.decode(self.params, tokens, cache, kvproof.REFERENCE, kvproof.{mask})
 """
+STORY = """
+from kvproof import story
+params, config = story.load_story_decoder()
+logits = kvproof.forward(params, [story.example_story(48)], config)
+print("the key is in the", story.render([logits[0, -1].argmax()]))
+"""
 TYPED = """
 import kvproof
 reveal_type(kvproof.check)
@@ -163,3 +169,17 @@ def test_micropip_installs_it_by_its_address_in_any_pyodide(wheel: Path, node: s
         ran = run(node, script, RUNTIME, address, DECODER.format(mask="top_left_mask"), cwd=ROOT)
     assert f"{kvproof.__version__} /lib/python" in ran.stdout
     assert "MASK-TOPLEFT" in ran.stdout
+
+
+def test_the_trained_decoder_comes_with_it(wheel: Path, installed: Path, node: str) -> None:
+    """Its weights are read where nothing but NumPy is, in CPython and in Pyodide."""
+    said = "the key is in the cave."
+    plain = run(installed / "python", "-c", f"import kvproof\n{STORY}", cwd=wheel.parent)
+    assert plain.stdout.strip() == said
+    script, decoder = (
+        Path(__file__).with_name("install_wheel.mjs"),
+        DECODER.format(mask="open_mask"),
+    )
+    with start_server(wheel.parent) as server:
+        ran = run(node, script, RUNTIME, server.url + wheel.name, STORY + decoder, cwd=ROOT)
+    assert said in ran.stdout.splitlines()
