@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -302,7 +303,9 @@ def measure(cases: Sequence[Case], path: Path, current: Stage) -> list[dict[str,
     for number, (dtype, case) in enumerate(cases, start=1):
         current.show(f"case {number} of {len(cases)}")
         params, config = load_story_decoder(dtype, path)
-        rows.append({"dtype": dtype, **to_row(case, recall(params, config, prompts, **case))})
+        with threadpool_limits(1, user_api="blas"):  # more only wait for each other
+            found = recall(params, config, prompts, **case)
+        rows.append({"dtype": dtype, **to_row(case, found)})
     return rows
 
 

@@ -32,8 +32,9 @@ def test_both_precisions_hold_the_same_numbers() -> None:
         assert np.array_equal(array, double[name])
 
 
-def test_it_answers_a_question_in_all_three_languages() -> None:
-    params, config = load_story_decoder()
+@pytest.mark.parametrize("precision", ["float64", "float32", "float16", "bfloat16"])
+def test_it_answers_a_question_in_all_languages_and_precisions(precision: str) -> None:
+    params, config = load_story_decoder(precision)
     text = "The key is in the box. Leo is in the jar. The key fell in the cave. Where's my key?"
     tokens = encode(text)
     for _ in range(3):
@@ -91,5 +92,5 @@ def test_weights_that_cannot_be_read_are_refused_with_what_to_do(
 
 
 def test_another_precision_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be float32 or float64, got float16"):
-        load_story_decoder("float16")
+    with pytest.raises(ValueError, match="must be one of float64, float32, .* got 'int8'"):
+        load_story_decoder("int8")

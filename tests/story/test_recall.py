@@ -206,11 +206,12 @@ def test_the_stored_results_are_complete_and_of_these_weights(results: dict[str,
 def test_the_stored_right_caches_answer_and_are_off_by_rounding_only(
     results: dict[str, Any],
 ) -> None:
-    for dtype in ("float64", "float32"):
+    for dtype in ("float64", "float32", "float16", "bfloat16"):
         for calls in CALLS:
             found = find(results["rows"], calls, dtype=dtype)
             assert found.answers.value >= 0.995
-            assert found.unchanged.hits == found.unchanged.of
+            # In 16 bits words that are nearly as likely may change places.
+            assert found.unchanged.value >= (1.0 if dtype in ("float64", "float32") else 0.995)
             assert found.max_logit_error <= Rounding(dtype, LARGEST_LOGIT).allowed
 
 

@@ -297,9 +297,10 @@ Case = tuple[str, dict[str, Any]]
 
 
 def all_cases() -> list[Case]:
-    """Of every stored row: all in float64, the right ones in float32 as well."""
+    """Of every stored row: all in float64, the right ones in the other precisions as well."""
     right = [case for case in cases() if "mistake" not in case]
-    return [("float64", case) for case in cases()] + [("float32", case) for case in right]
+    others = [(dtype, case) for dtype in ("float32", "float16", "bfloat16") for case in right]
+    return [("float64", case) for case in cases()] + others
 
 
 CONTRAST: list[Case] = [

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from kvproof.model.config import REFERENCE, DecoderConfig
-from kvproof.model.params import FloatArray, Params, float_dtype, params_from_arrays
+from kvproof.model.params import FloatArray, Params, params_from_arrays
+from kvproof.model.precision import ROUND, precision_name, round_params
 from kvproof.story.words import WORDS
 
 WEIGHTS = Path(__file__).with_name("weights.npz")
@@ -26,7 +27,8 @@ def load_story_decoder(
     """The trained decoder's parameters and its configuration.
 
     Args:
-        dtype: "float32" or "float64".  The stored numbers are float16, so both hold the same.
+        dtype: "float64", "float32", "float16" or "bfloat16" (``kvproof.round_params``).  The stored
+            numbers are float16: all but bfloat16 hold them exactly.
         path: another file of weights.
 
     Raises:
@@ -39,15 +41,17 @@ def load_story_decoder(
         >>> kvproof.story.render([logits[0, -1].argmax()])
         'box.'
     """
-    precision = float_dtype(dtype)
+    precision = precision_name(dtype)
     try:
         with path.open("rb") as file, np.load(file) as stored:
             arrays: dict[str, FloatArray] = {
-                name: stored[name].astype(precision) for name in stored.files
+                name: stored[name].astype("float32" if precision in ROUND else precision)
+                for name in stored.files
             }
-        return params_from_arrays(arrays, STORY), STORY
+        params = params_from_arrays(arrays, STORY)
     except (OSError, EOFError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"the story's decoder can't be read from {path}: {error}. Install kvproof anew, or "
             f"let `python build.py train` write it in the repository"
         ) from error
+    return (round_params(params, STORY, precision) if precision in ROUND else params), STORY
