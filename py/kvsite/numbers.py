@@ -18,7 +18,7 @@ from kvlab.mask_lab import MAX_NEW, MAX_PAST
 from kvlab.storages_lab import BRANCHES, MAX_PREFIX
 from kvproof import LAB, REFERENCE, DecoderConfig, zoo
 from kvproof.checking import KINDS
-from kvproof.experiments import error_ladder
+from kvproof.experiments import error_ladder, recall
 from kvproof.experiments.costs import Costs
 from kvproof.experiments.model_shapes import MODEL_SHAPES
 from kvproof.experiments.proof import (
@@ -32,8 +32,10 @@ from kvproof.experiments.proof import (
 from kvproof.model import layers
 from kvproof.model.cache import STORAGES
 from kvproof.model.feeding import WORKED_EXAMPLE
+from kvproof.story import STORY
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
+from kvsite.story import load_story_results
 from kvsite.timing import load_results, timing_rows
 
 Section = dict[str, Any]
@@ -76,6 +78,7 @@ def numbers() -> dict[str, Section]:
         "window": _window(results),
         "storages": _storages(),
         "exercises": _exercises(),
+        "recall": _recall(load_story_results()),
     }
 
 
@@ -487,3 +490,32 @@ def _exercises() -> Section:
 
 def _error(actual: Any, expected: Any) -> float:
     return float(np.abs(actual.astype(np.float64) - expected).max())
+
+
+# ------------------------------------------------------------------ the story's decoder
+
+
+def _recall(results: dict[str, Any]) -> Section:
+    """What it still knows, right and with each mistake, in calls of eight words."""
+    rows, undropped = results["rows"], results["without_key_dropout"]["rows"]
+
+    def found(mistake: recall.Mistake) -> Section:
+        return {"mistake": mistake, **vars(recall.find(rows, "of-8", mistake))}
+
+    return {
+        "layers": STORY.n_layers,
+        "words": STORY.vocab_size,
+        "parameters": results["parameters"],
+        "stories": results["prompts"]["stories"],
+        "chance": results["prompts"]["chance"],
+        "rows": [found(mistake) for mistake in recall.MISTAKES],
+        "right": [recall.find(rows, calls) for calls in recall.CALLS],
+        "right_float32": [recall.find(rows, calls, dtype="float32") for calls in recall.CALLS],
+        "last_call": recall.find(rows, "last-8", "top-left"),
+        "dropout_texts": results["recipe"]["dropout_texts"],
+        "dropout_from": results["recipe"]["dropout_from"],
+        "undropped": {
+            "right": recall.find(undropped, "of-8"),
+            "top_left": recall.find(undropped, "of-8", "top-left"),
+        },
+    }
