@@ -32,6 +32,8 @@ from kvproof.experiments.proof import (
 from kvproof.model import layers
 from kvproof.model.cache import STORAGES
 from kvproof.model.feeding import WORKED_EXAMPLE
+from kvproof.model.masks import BoolArray
+from kvproof.model.precision import EPS
 from kvproof.story import STORY
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
@@ -79,6 +81,7 @@ def numbers() -> dict[str, Section]:
         "storages": _storages(),
         "exercises": _exercises(),
         "recall": _recall(load_story_results()),
+        "precisions": _precisions(),
     }
 
 
@@ -490,6 +493,31 @@ def _exercises() -> Section:
 
 def _error(actual: Any, expected: Any) -> float:
     return float(np.abs(actual.astype(np.float64) - expected).max())
+
+
+def _precisions() -> Section:
+    """What one key of many that a call doesn't see comes to in each precision."""
+    n_past, n_new = 500, 4
+
+    def first_hidden(n_past: int, n_new: int) -> BoolArray:
+        return kvproof.offset_mask(n_past, n_new) & (np.arange(n_past + n_new) > 0)
+
+    rows = []
+    for precision in EPS:
+        report = kvproof.compare_masks(n_past, n_new, precision)
+        hidden = kvproof.mask_result(first_hidden, n_past, n_new, precision).max_abs_error
+        rows.append(
+            {
+                "precision": precision,
+                "eps": EPS[precision],
+                "floor": report.rounding_floor,
+                "right": report.offset.max_abs_error,
+                "hidden": hidden,
+                "floors": hidden / report.rounding_floor,
+                "top_left": report.top_left.max_abs_error,
+            }
+        )
+    return {"n_past": n_past, "n_new": n_new, "rows": rows}
 
 
 # ------------------------------------------------------------------ the story's decoder
