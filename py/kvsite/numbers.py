@@ -509,7 +509,6 @@ def _precisions() -> Section:
         rows.append(
             {
                 "precision": precision,
-                "eps": EPS[precision],
                 "floor": report.rounding_floor,
                 "right": report.offset.max_abs_error,
                 "hidden": hidden,
