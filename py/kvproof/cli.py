@@ -35,7 +35,9 @@ AnyModel = TypeVar("AnyModel", bound=DecoderConfig | ModelShape)
 PASSED, FAILED, UNTOLD = 0, 1, 2
 STOPPED = 130
 """After Ctrl-C, as shells have it: 128 and the number of the signal."""
-EXIT_CODES = "exit codes: 0 all is well, 1 something is wrong, 2 bad usage or nothing could be told"
+EXIT_CODES = (
+    "exit codes: 0 all is well, 1 something is wrong, 2 bad usage, in doubt, or not to be told"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

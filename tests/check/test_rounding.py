@@ -7,7 +7,7 @@ import pytest
 from tests.check.decoders import Plain
 from tests.check.test_tolerance import scale
 
-from kvproof import check
+from kvproof import check, round_params
 from kvproof.adapters import functions
 from kvproof.checking import Report
 from kvproof.checking.rounding import EPS, Rounding
@@ -63,6 +63,48 @@ def test_a_cache_that_rounds_is_wrong_where_most_positions_are(
     for seed in range(3):
         report = check(specimen(seed, contrast=contrast))
         assert report.verdict.id == f"report.{verdict}", str(report)
+
+
+def cached(name: str, seed: int, how: str) -> Any:
+    """A decoder of the zoo with a coarse cache, or in a coarse precision altogether."""
+    make = SPECIMENS[name].make if name in SPECIMENS else scorecard.right_decoders()[name]
+    if how == "int8":
+        return make(seed, storage="int8")
+    decoder = make(seed, dtype="float32")
+    decoder.params = round_params(decoder.params, decoder.config, how)
+    return decoder
+
+
+@pytest.mark.parametrize("how", ["int8", "bfloat16", "float16"])
+def test_coarse_numbers_are_no_excuse(how: str) -> None:
+    """What no rounding can do is wrong, not in doubt; what is right stays right."""
+    for seed in range(2):
+        for name in ("mask-topleft-chunks", "row-perm-inverse"):
+            report = check(cached(name, seed, how))
+            assert report.verdict.id == "report.wrong", str(report)
+        assert check(cached("rope-concat", seed, how)).ok
+
+
+def test_a_cache_that_rounds_excuses_nothing_that_is_not_cached() -> None:
+    report = check(Plain(), gold=lambda tokens: -3 * Plain().full(tokens))
+    assert report.verdict.id == "report.wrong"
+    lossy = Plain()
+    lossy.lossy = True  # type: ignore[attr-defined]
+    report = check(lossy, gold=lambda tokens: -3 * Plain().full(tokens))
+    assert (report.findings[0].check, report.in_doubt) == ("GOLD", False)
+
+
+def test_a_wrong_count_is_never_in_doubt() -> None:
+    class Counts(Off):
+        dtype = "float32"
+        by = 1e-3 * scale()
+
+        def length(self, cache: Any) -> int:
+            return 1 + int(cache.length)
+
+    report = check(Counts())
+    [count] = [finding for finding in report.findings if finding.check == "BOOK"]
+    assert not count.doubtful
 
 
 def test_the_rule_leaves_no_doubt_to_float64_and_nothing_else_to_16_bits() -> None:

@@ -1,5 +1,6 @@
 """16-bit arithmetic: PyTorch's numbers, in every operation of the decoders."""
 
+import pickle
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,49 @@ def test_an_error_is_measured_without_rounding_it() -> None:
     assert x.tolist() == [1.5, 256.0]
 
 
+@pytest.mark.parametrize("precision", ROUND)
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "power"])
+def test_an_operation_on_two_arrays_is_pytorchs(name: str, precision: str) -> None:
+    rng = np.random.default_rng(1)
+    one, other = (round_to(rng.uniform(0.1, 4, 5000), precision) for _ in range(2))
+    theirs = [torch.tensor(np.asarray(x)).to(getattr(torch, precision)) for x in (one, other)]
+    expected = getattr(torch, {"power": "pow"}.get(name, name))(*theirs).float().numpy()
+    found = getattr(np, name)(one, other)
+    assert is_rounded(found)
+    apart = np.abs(np.asarray(found) - expected)
+    assert (apart <= EPS[precision] * np.abs(expected)).all()
+    assert (apart == 0).mean() > 0.99  # a power may be rounded in float32 first
+
+
+@pytest.mark.parametrize("precision", ROUND)
+@pytest.mark.parametrize("name", ["exp", "sqrt", "tanh"])
+def test_an_operation_on_one_array_is_pytorchs(name: str, precision: str) -> None:
+    x = round_to(np.random.default_rng(2).uniform(0.1, 4, 5000), precision)
+    expected = getattr(torch, name)(torch.tensor(np.asarray(x)).to(getattr(torch, precision)))
+    found = getattr(np, name)(x)
+    assert is_rounded(found)
+    assert (np.asarray(found) == expected.float().numpy()).mean() > 0.99
+
+
+def test_an_array_stays_itself() -> None:
+    """In place, pickled, written into, and in operations that give two arrays."""
+    x = round_to([1.0, 256.0], "bfloat16")
+    y = x
+    y += 0.5
+    assert y is x
+    assert np.add(x, 1, out=x) is x
+    assert x.tolist() == [2.5, 256.0]  # whose neighbour is 258
+    copy = pickle.loads(pickle.dumps(x))
+    assert is_rounded(copy + 0.1)
+    assert copy.precision == "bfloat16"
+    x[0] = 0.1
+    assert is_rounded(x)
+    assert all(is_rounded(part) for part in np.modf(x))
+    assert (np.asarray(x, np.float32).view(Rounded) + 0.1).dtype == np.float32
+    with pytest.raises(ValueError, match="can't mix bfloat16 and float16"):
+        x + round_to([1.0, 2.0], "float16")
+
+
 def test_other_precisions_are_refused() -> None:
     for precision in ("int8", "float32", ""):
         with pytest.raises(ValueError, match="precision must be one of float16, bfloat16, got"):
@@ -112,4 +156,4 @@ def test_other_precisions_are_refused() -> None:
     with pytest.raises(ValueError, match="dtype must be one of float64, float32"):
         compare_masks(4, 2, "float8")
     assert [precision_name(name) for name in EPS] == list(EPS)
-    assert precision_name(np.float32) == "float32"
+    assert [precision_name(np.dtype(kind)) for kind in "fde"] == ["float32", "float64", "float16"]

@@ -2,9 +2,8 @@
 
 import numbers
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from kvproof.checking.names import CaseId, Check, Stage
 from kvproof.checking.probes import Probes
 from kvproof.checking.reference import judge
 from kvproof.checking.report import Finding, Report, unknown
-from kvproof.checking.rounding import MOST, Rounding
+from kvproof.checking.rounding import CLEARLY, EPS, MOST, Rounding
 from kvproof.checking.shrink import shrink
 from kvproof.checking.subject import (
     UNLOCKS,
@@ -142,7 +141,8 @@ def assert_cache_matches(
         gold: another implementation's ``full``.
 
     Raises:
-        AssertionError: something is wrong, or the budget is used up; the message is the report.
+        AssertionError: something is wrong or in doubt, or the budget is used up; the message is
+            the report.
         ValueError: ``budget_s`` isn't positive.
 
     Example:
@@ -222,6 +222,8 @@ class _Checker:
         self.notes += reference.notes
         if reference.finding is not None:
             self.findings.append(reference.finding)
+            if reference.finding.doubtful:  # the cache is held against more than may be rounding
+                self.tolerance = max(self.tolerance, self._doubtful(subject))
         if self._is_wrong() or reference.shows_nothing:
             self._leave_out(STAGES)
             return
@@ -292,11 +294,13 @@ class _Checker:
         return results, seen
 
     def _condemn(self, subject: Subject, stage: Stage, results: dict[CaseId, Result]) -> bool:
-        """Say what is wrong; whether to go on, as it is, or may be, nothing but rounding."""
+        """Say what is wrong; whether to go on: it is nothing but rounding on purpose, or may be
+        rounding and is so small that more could be told from it.
+        """
         check = STAGES[stage][0]
         wrong = self._wrong(results)
         worst = max(np.inf if r.trouble else r.error for r in wrong.values())
-        doubtful = min(Rounding(subject.dtype, self.scale).doubtful, self.error_limit)
+        doubtful = self._doubtful(subject)
         first = simplest(wrong)
         if worst > doubtful >= first.error > self.tolerance and not first.trouble:
             self.tolerance = doubtful  # what is named shall be the mistake, not rounding beside it
@@ -311,16 +315,20 @@ class _Checker:
         except OutOfTime:
             why = Message("fails.budget")
             finding = undiagnosed(subject, check, wrong, self.tolerance, why)
-            self._found(subject, finding, worst, wrong)
+            self._found(subject, finding, worst, wrong.values())
             raise
         except (Trouble, NotSupported, Refused) as stop:
             why = Message("fails.stopped", stopped=stop.args[0])
             finding = undiagnosed(subject, check, wrong, self.tolerance, why)
-        self._found(subject, finding, worst, wrong)
+            worst = np.inf if isinstance(stop, Trouble) else worst
+        self._found(subject, finding, worst, wrong.values(), is_late=stage is not Stage.FEEDING)
         if worst <= doubtful and not self._is_wrong():
             self.tolerance = max(self.tolerance, doubtful)
             return True
         return False
+
+    def _doubtful(self, subject: Subject) -> float:
+        return min(Rounding(subject.dtype, self.scale).doubtful, self.error_limit)
 
     def _wrong(self, results: dict[CaseId, Result]) -> dict[CaseId, Result]:
         return {name: r for name, r in results.items() if r.wrong(self.tolerance)}
@@ -401,14 +409,28 @@ class _Checker:
         subject: Subject,
         finding: Finding,
         error: float,
-        wrong: Mapping[CaseId, Result] = MappingProxyType({}),
+        wrong: Collection[Result] = (),
+        is_late: bool = False,
     ) -> None:
-        """Keep a finding, with a doubt if its largest error may still be rounding."""
+        """Keep a finding, with a doubt if its largest error may still be rounding.
+
+        Args:
+            subject: the decoder.
+            finding: what was found.
+            error: the largest, inf for what is no number at all.
+            wrong: the cases that fail, if a cache took part.
+            is_late: they come after the feeding of one sequence.
+        """
+        is_number = finding.check is not Check.BOOK and self.tolerance < error < np.inf
+        is_clear = False
+        if subject.lossy or EPS[subject.dtype] > EPS["float32"]:
+            is_late &= not self.findings
+            is_clear = is_late and error > CLEARLY * self.error_limit
+            is_clear |= _share_off(wrong, self.tolerance) > MOST
         doubt = None
-        if self.tolerance < error < np.inf:
-            if not subject.lossy:
-                doubt = Rounding(subject.dtype, self.scale).doubt(error)
-            elif _share_off(wrong.values(), self.tolerance) <= MOST:
+        if is_number and not is_clear:
+            doubt = Rounding(subject.dtype, self.scale).doubt(error)
+            if wrong and subject.lossy:
                 doubt = Message("note.sharp-lossy")
         if doubt is not None:
             said = *finding.evidence, doubt

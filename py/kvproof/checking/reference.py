@@ -114,8 +114,6 @@ def _noise(
         return None, noise, tolerance
     # What is beyond doubt says more than what comes first.
     worst = min(wrong, key=lambda answer: answer.doubt(rounding) is not None)
-    if worst.doubt(rounding):  # the cache is held against more than what may be rounding
-        tolerance = min(max(tolerance, rounding.doubtful), error_limit)
     return worst.fault(rounding), noise, tolerance
 
 

@@ -1,8 +1,12 @@
-"""Arithmetic in 16 bits as accelerators do it: every operation's result rounded, sums in float32.
+"""Arithmetic in 16 bits: every operation's result is rounded, sums and products add up in float32.
 
 NumPy has no bfloat16, and its float16 adds up in float16.  Here an array is float32 and holds only
 numbers that 16 bits can hold; whatever is computed with it is rounded to them again.  The decoders
 need no change for it: they compute with the arrays that they are given.
+
+That is how accelerators do single operations.  A fused kernel, of a norm or a softmax, rounds once
+at its end, so it is a little closer to float32; and where it wouldn't, a square in float16 is
+infinite from 256 on.
 """
 
 from collections.abc import Callable
@@ -33,16 +37,19 @@ def precision_name(dtype: DTypeLike) -> str:
     if isinstance(dtype, str) and dtype in EPS:
         return dtype
     try:
+        if np.dtype(dtype) == np.float16:
+            return "float16"
         return float_dtype(dtype).name
-    except ValueError:
+    except (TypeError, ValueError):
         raise ValueError(f"dtype must be one of {', '.join(EPS)}, got {dtype!r}") from None
 
 
 class Rounded(NDArray[np.float32]):
-    """A float32 array of numbers that ``precision`` can hold; so is what is computed with it.
+    """A float32 array of numbers that ``precision`` can hold; so is what ufuncs make of it.
 
     A product of matrices or a sum is one operation, so it adds up in float32.  Only float32 results
-    are rounded: those of ``astype(np.float64)`` are exact, which errors are measured in.
+    are rounded: those of ``astype(np.float64)`` are exact, which errors are measured in.  A single
+    number taken out of it is NumPy's own.
     """
 
     precision: str
@@ -51,22 +58,34 @@ class Rounded(NDArray[np.float32]):
         """Views and copies keep the precision."""
         self.precision = getattr(made_from, "precision", "float32")
 
+    def __reduce__(self) -> Any:
+        """What it is pickled as."""
+        return round_to, (_plain(self), self.precision)
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        """What is put into it is rounded, too."""
+        super().__setitem__(place, ROUND[self.precision](np.asarray(_plain(value), np.float32)))
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Every elementwise operation, reduction and product of matrices."""
-        if "out" in kwargs:  # as `x += y` has it
-            kwargs["out"] = tuple(_plain(array) for array in kwargs["out"])
+        precisions = {one.precision for one in inputs if isinstance(one, Rounded)}
+        if len(precisions) > 1:
+            raise ValueError(f"one operation can't mix {' and '.join(sorted(precisions))}")
+        outs = kwargs.pop("out", ())  # as `x += y` has it
         result = getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
-        rounded = self._rounded(result)
-        if "out" in kwargs:
-            kwargs["out"][0][...] = rounded
-        return rounded
+        if not outs:
+            return self._rounded(result)
+        outs[0][...] = result
+        return outs[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """``np.where``, ``np.concatenate`` and the like choose among numbers, and make none."""
         return self._rounded(super().__array_function__(function, types, args, kwargs))
 
     def _rounded(self, result: Any) -> Any:
-        if getattr(result, "dtype", None) != np.float32:
+        if isinstance(result, tuple):
+            return tuple(map(self._rounded, result))
+        if getattr(result, "dtype", None) != np.float32 or self.precision not in ROUND:
             return result
         return round_to(result, self.precision)
 
@@ -79,7 +98,7 @@ def round_to(x: ArrayLike, precision: str) -> Rounded:
     """The nearest numbers of a 16-bit precision, ties to even, as an array that goes on so.
 
     Args:
-        x: numbers of any shape.
+        x: numbers of any shape; they go through float32, as in PyTorch.
         precision: "float16", infinite beyond 65,504, or "bfloat16", as far as float32.
 
     Raises:
