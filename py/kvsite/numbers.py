@@ -526,16 +526,13 @@ def _recall(results: dict[str, Any]) -> Section:
     """What it still knows, right and with each mistake, in calls of eight words."""
     rows, undropped = results["rows"], results["without_key_dropout"]["rows"]
 
-    def found(mistake: recall.Mistake) -> Section:
-        return {"mistake": mistake, **vars(recall.find(rows, "of-8", mistake))}
-
     return {
         "layers": STORY.n_layers,
         "words": STORY.vocab_size,
         "parameters": results["parameters"],
         "stories": results["prompts"]["stories"],
         "chance": results["prompts"]["chance"],
-        "rows": [found(mistake) for mistake in recall.MISTAKES],
+        "rows": {mistake: recall.find(rows, "of-8", mistake) for mistake in recall.MISTAKES},
         "right": [recall.find(rows, calls) for calls in recall.CALLS],
         "right_float32": [recall.find(rows, calls, dtype="float32") for calls in recall.CALLS],
         "last_call": recall.find(rows, "last-8", "top-left"),

@@ -3,12 +3,13 @@
 The recipe, and what is decisive in it:
 
 - The position embedding starts as sinusoids, and the four heads of the first layer as rotations
-  that look one, two, three and four words back.  The rest is learned in 2,500 steps.
+  that look one, two, three and four words back.  The rest is learned.
 - Key dropout: in a quarter of the texts keys are hidden at random.  Without it the answers under
   the right mask are as good; under a wrong one the decoder loses its grammar along with its facts.
 - A text begins anywhere in a story, so that any end of a story can be read.
 """
 
+import hashlib
 import json
 import math
 import platform
@@ -326,6 +327,7 @@ def write_results(found: dict[str, Any], contrast: dict[str, Any]) -> None:
         },
         "parameters": parameter_count(STORY),
         "weights_bytes": WEIGHTS.stat().st_size,
+        "weights_sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
         "prompts": {
             "stories": N_STORIES,
             "seed": SEED,

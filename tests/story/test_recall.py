@@ -1,5 +1,6 @@
 """What the decoder recalls: counted again on fresh stories, with the stored weights, in NumPy."""
 
+import hashlib
 import math
 from typing import Any
 
@@ -11,9 +12,11 @@ from kvproof.checking.rounding import Rounding
 from kvproof.experiments.recall import (
     CALLS,
     CONTRAST,
+    MISTAKES,
     N_STORIES,
     SEED,
     SHARES,
+    Mistake,
     Prompts,
     Recall,
     Share,
@@ -186,7 +189,9 @@ def test_chance_is_what_guessing_would_give(prompts: list[Prompts]) -> None:
 
 
 def test_the_stored_results_are_complete_and_of_these_weights(results: dict[str, Any]) -> None:
-    assert results["weights_bytes"] == WEIGHTS.stat().st_size
+    weights = WEIGHTS.read_bytes()
+    assert results["weights_bytes"] == len(weights)
+    assert results["weights_sha256"] == hashlib.sha256(weights).hexdigest()
     assert (results["prompts"]["stories"], results["prompts"]["seed"]) == (N_STORIES, SEED)
     assert N_STORIES >= 1000
     assert SEED not in (FRESH_SEED, results["recipe"]["seed"])
@@ -220,7 +225,19 @@ def test_without_key_dropout_a_wrong_mask_breaks_the_grammar(results: dict[str, 
     rows = results["without_key_dropout"]["rows"]
     assert find(rows, "of-8").answers.value >= 0.995
     wrong: dict[str, Any] = {"calls": "of-8", "mistake": "top-left"}
-    assert find(rows, **wrong).grammatical.value < find(results["rows"], **wrong).grammatical.value
+    assert find(rows, **wrong).grammatical.value < 0.5
+    assert find(results["rows"], **wrong).grammatical.value == 1
+
+
+def test_what_the_page_says_of_each_mistake_holds(results: dict[str, Any]) -> None:
+    def of_8(mistake: Mistake) -> Recall:
+        return find(results["rows"], "of-8", mistake)
+
+    assert of_8("top-left").answers.value < results["prompts"]["chance"]["last-place-named"]
+    assert of_8("lost-token").answers.value > 0.95
+    assert min(of_8(mistake).max_logit_error for mistake in MISTAKES if mistake != "none") > 10
+    last_call = find(results["rows"], "last-8", "top-left")
+    assert last_call.before.value > 0.8 > 0.4 > last_call.inside.value
 
 
 # ------------------------------------------------------------------ what is refused

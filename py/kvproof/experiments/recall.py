@@ -112,7 +112,8 @@ class Recall:
     answers: Share
     """Answers that name the right place."""
     before: Share
-    """... where the fact was read before the first call with the mistake."""
+    """... where the fact was read before the first call with the mistake; a lost token may be in
+    it."""
     inside: Share
     """... where it was read in a call with the mistake."""
     through: Share
