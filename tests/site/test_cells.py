@@ -162,6 +162,12 @@ def test_a_cell_is_stale_after_an_edit_of_its_own_or_an_edit_or_run_above(cells:
     cells.expect_counts("[4]", "[5]", "[3]", "[ ]")
 
 
+def test_run_all_and_stop_stay_in_reach_however_far_one_scrolls(started: Cells) -> None:
+    bar = started.root.locator(".cells-bar")
+    started.cell(2).evaluate("cell => scrollTo(0, scrollY + cell.getBoundingClientRect().bottom)")
+    assert bar.evaluate("bar => bar.getBoundingClientRect().top") == pytest.approx(0, abs=1)
+
+
 def test_stop_ends_an_endless_loop_and_says_what_is_lost(started: Cells) -> None:
     started.run(1, "x = 1")
     started.write(2, "print('begun')\nwhile True:\n    pass")
