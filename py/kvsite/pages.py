@@ -9,10 +9,11 @@ import pickle
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -20,6 +21,7 @@ from markupsafe import Markup
 from kvlab.cells import Cell, load_cells
 from kvproof.experiments.audit import FILES
 from kvproof.experiments.record import run
+from kvproof.kinds import KINDS, Kind
 from kvsite.api import public_modules
 from kvsite.assets import SITE, Assets, style_sheet
 from kvsite.error_curve import error_curve_figure
@@ -33,6 +35,7 @@ from kvsite.languages import (
     words_of,
 )
 from kvsite.listings import body_diff, function_body, highlight_python
+from kvsite.museum import SIGNS, Measured, checked, measured, rooms
 from kvsite.notebook import colab_url, converted, notebook_file, render_notebook
 from kvsite.notices import shipped
 from kvsite.numbers import numbers
@@ -54,8 +57,18 @@ from kvsite.wheel import brought, build_wheel
 from kvsite.words import Catalogue
 
 NUMBERS = BUILD / "numbers"
+MUSEUM = BUILD / "museum"
+T = TypeVar("T")
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
+MUSEUM_LEGEND = {
+    "history": "museum.legend.history",
+    "chunk": "museum.legend.chunk",
+    "hidden-future": "report.state.hidden-future",
+    "wrongly-hidden": "report.state.wrongly-hidden",
+    "wrongly-seen": "report.state.wrongly-seen",
+}
+"""A mark of the museum's pictures -> its message."""
 EVIDENCE = "evidence"
 """Among the downloads: the folder that ``kvproof run`` writes."""
 
@@ -76,6 +89,7 @@ def build_pages(folder: Path, build: str) -> None:
         pages.write_index(f"{language.folder}/index.html")
         pages.write_api()
         pages.write_notebook()
+        pages.write_museum()
         pages.write_notices()
     english = Pages(folder, assets, ENGLISH)
     english.write_index("index.html")
@@ -139,6 +153,20 @@ class Pages:
             **_ways(path),
         }
         front, content = self._prose("notebook.md", context)
+        self._write(path, **front, content=Markup(content))
+
+    def write_museum(self) -> None:
+        """A card for each kind of mistake, by symptom, and what was found in libraries."""
+        path = self._path("museum.html")
+        context = {
+            "rooms": rooms(self._language, kept_museum()),
+            "kinds": KINDS,
+            "signs": SIGNS,
+            "legend": MUSEUM_LEGEND,
+            "checked": checked(),
+            **_ways(path),
+        }
+        front, content = self._prose("museum.md", context)
         self._write(path, **front, content=Markup(content))
 
     def write_notices(self) -> None:
@@ -253,19 +281,29 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
 @cache
 def kept_numbers() -> dict[str, Any]:
     """``numbers()``, from the last build if all that they were made of is the same."""
-    sources = NUMBERS / "sources.json"
+    return _kept(NUMBERS, numbers)
+
+
+@cache
+def kept_museum() -> dict[Kind, Measured]:
+    """``measured()``, kept likewise."""
+    return _kept(MUSEUM, measured)
+
+
+def _kept(target: Path, compute: Callable[[], T]) -> T:
+    sources = target / "sources.json"
     kept = [ROOT / name for name in json.loads(sources.read_text())] if sources.exists() else []
-    if kept and is_fresh(NUMBERS, digest(kept)):
-        found: dict[str, Any] = pickle.loads((NUMBERS / "numbers.pickle").read_bytes())
-        return found
-    found = numbers()
+    if kept and is_fresh(target, digest(kept)):
+        stored: T = pickle.loads((target / "found.pickle").read_bytes())
+        return stored
+    found = compute()
     files = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
     made_of = [file for file in files if file.is_relative_to(PY)]
     made_of += [ROOT / "notebooks", REQUIREMENTS / "site.txt"]
-    with new_folder(NUMBERS, digest(made_of)) as folder:
+    with new_folder(target, digest(made_of)) as folder:
         names = [path.relative_to(ROOT).as_posix() for path in made_of]
         (folder / sources.name).write_text(json.dumps(names))
-        (folder / "numbers.pickle").write_bytes(pickle.dumps(found))
+        (folder / "found.pickle").write_bytes(pickle.dumps(found))
     return found
 
 

@@ -30,3 +30,7 @@ def cache_folder() -> Path:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "kvproof"
+
+
+CHECKED = ROOT / "docs" / "CHECKED.md"
+"""What the checker says of decoders in libraries; ``tests/check/checked.py`` writes its table."""

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kvsite.paths import DIST, PY, REQUIREMENTS, ROOT, RUNTIME
+from kvsite.paths import CHECKED, DIST, PY, REQUIREMENTS, ROOT, RUNTIME
 from kvsite.stages import folder_bytes, megabytes, stage
 from kvsite.stamps import STAMP, digest, is_fresh, new_folder
 from kvsite.wasm import LAB_FILES
@@ -11,7 +11,7 @@ from kvsite.wheel import SOURCES
 
 # Of a build; each changes pages or the service worker. KVPROOF_WATCH: pages reload themselves.
 SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY", "KVPROOF_WATCH")
-SITE_SOURCES = (ROOT / "site", PY, ROOT / "notebooks", *SOURCES)
+SITE_SOURCES = (ROOT / "site", PY, ROOT / "notebooks", CHECKED, *SOURCES)
 
 
 def build_site(target: Path = DIST) -> None:

@@ -1,6 +1,7 @@
 // The page's state in its address, so that a link, a reload and Back bring it again:
 //
 //   ?P=8&dtype=float32&memory.batch=4#check-yours~check-yours=CODE
+//   #check-yours~check-yours=zoo:alias-fork
 //
 // A control is named with its lab, some by short names; what stands at its default isn't named. Code
 // comes after the section, packed, and only in a link that was copied.
@@ -12,6 +13,8 @@ import { paragraph, say } from "./words.js";
 
 /** @typedef {import("./lab-control.js").LabControl} LabControl */
 
+/** Before the name of a broken decoder, where packed code would stand; no code has a colon. */
+const ZOO = "zoo:";
 /** What a link says wrongly mustn't bury the page: lines that are shown, letters of what it asks for. */
 const MOST_LINES = 6;
 const MOST_LETTERS = 60;
@@ -26,6 +29,8 @@ const SETTLED_MS = 500;
  * @property {() => Map<string, string>} edited name of each cell that was edited -> its text
  * @property {(name: string, text: string) => number | undefined} load the cell's number, if there is
  *   one of that name; runs nothing
+ * @property {(name: string, specimen: string) => Promise<boolean>} pick loads a broken decoder of the
+ *   zoo into a cell, false if there is no such cell or specimen; runs nothing
  *
  * @typedef {{url: URL, leftOut: string}} Link and why code isn't in it, "" if all is
  */
@@ -36,7 +41,7 @@ export class Address {
   /** What is asked of labs that aren't shown yet. */
   #wanted = new URLSearchParams(location.search);
   #notice = new Notice(/** @type {HTMLElement} */ (document.getElementById("link-notice")));
-  /** Code that the address holds, by its cell. @type {Map<string, {code: string, text: string}>} */
+  /** Code that the address holds, by its cell. @type {Map<string, {code: string, text: string | undefined}>} */
   #brought = new Map();
   /** Of the cells that were edited, as a link holds it. */
   #code = "";
@@ -123,7 +128,12 @@ export class Address {
     this.#notice.clear();
     for (const code of codes) {
       const [name, text = ""] = code.split("=");
-      this.#notice.add(await this.#loaded(cells, name, text));
+      const said = text.startsWith(ZOO)
+        ? await this.#picked(cells, name, text)
+        : await this.#loaded(cells, name, text);
+      if (said) {
+        this.#notice.add(said);
+      }
     }
     document.getElementById(section)?.scrollIntoView();
   }
@@ -151,6 +161,21 @@ export class Address {
     } catch {
       return say("link.code-broken");
     }
+  }
+
+  /**
+   * @param {Cells} cells
+   * @param {string} name
+   * @param {string} code with the name of a specimen
+   * @returns {Promise<string>} what to say of it: nothing of what is picked, since the cell does
+   */
+  async #picked(cells, name, code) {
+    const specimen = code.slice(ZOO.length);
+    if (!(await cells.pick(name, specimen))) {
+      return say("link.unknown", { name: brief(`${name}=${specimen}`) });
+    }
+    this.#brought.set(name, { code, text: cells.edited().get(name) });
+    return "";
   }
 
   /**

@@ -33,6 +33,21 @@ export class Specimens {
     this.#select.addEventListener("change", () => this.#load(this.#select.value));
   }
 
+  /**
+   * As if a visitor had picked it.
+   *
+   * @param {string} name
+   * @returns {Promise<boolean>} whether there is such a specimen
+   */
+  async pick(name) {
+    if (!name || ![...this.#select.options].some(({ value }) => value === name)) {
+      return false;
+    }
+    this.#select.value = name;
+    await this.#load(name);
+    return true;
+  }
+
   /** After an edit, which may be an undo or a reset. */
   edited() {
     const name = this.#known.get(this.#view.text);

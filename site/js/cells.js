@@ -41,6 +41,8 @@ class Cell {
 export class Notebook {
   /** @type {Cell[]} */
   #cells = [];
+  /** Of the cells that have one, by name. @type {Map<string, Specimens>} */
+  #pickers = new Map();
   /** @type {Cell | undefined} */
   #running;
   /** Its Python has something else to do first. */
@@ -110,6 +112,18 @@ export class Notebook {
     return cell?.number;
   }
 
+  /**
+   * Loads a broken decoder of the zoo into a cell, and runs nothing; undo works.
+   *
+   * @param {string} name of the cell
+   * @param {string} specimen
+   * @returns {Promise<boolean>} whether there is such a cell and such a specimen
+   */
+  async pick(name, specimen) {
+    const picker = this.#pickers.get(name);
+    return picker !== undefined && (await picker.pick(specimen));
+  }
+
   /** All cells from the top, in order, whatever waits already. */
   runAll() {
     const [first, ...others] = this.#cells;
@@ -163,6 +177,9 @@ export class Notebook {
     });
     const picker = /** @type {HTMLElement | null} */ (section.querySelector(".specimens"));
     specimens = picker ? new Specimens(picker, this.#specimensUrl, view) : undefined;
+    if (specimens) {
+      this.#pickers.set(view.name, specimens);
+    }
     const cell = new Cell(number, view);
     this.#cells.push(cell);
   }

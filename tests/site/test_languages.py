@@ -11,7 +11,7 @@ from kvsite.paths import DIST
 
 FOLDERS = ["en", "zh", "zh-hant"]
 CODES = ["en", "zh-Hans", "zh-Hant"]
-FILES = ["index.html", "notebook.html", "api.html"]
+FILES = ["index.html", "notebook.html", "api.html", "museum.html"]
 
 files = pytest.mark.parametrize("file", FILES)
 

@@ -308,3 +308,34 @@ def test_code_too_long_for_a_link_is_left_out_and_said(open_lab: Any) -> None:
     cell(lab.page, 1).get_by_role("textbox").fill(noise)
     lab.page.get_by_role("button", name="Copy link to this state").click()
     expect(lab.page.locator("#copy-link-said")).to_contain_text("too long for a link")
+
+
+# --- A broken decoder by name ---------------------------------------------------------------------
+
+
+def test_a_card_of_the_museum_opens_its_specimen_in_the_checkers_cell(
+    page: Page, site_url: str
+) -> None:
+    page.add_init_script(SAVE_DATA)
+    page.goto(f"{site_url}en/museum.html#alias")
+    page.get_by_role("link", name="Open alias-fork in the checker's cell").click()
+    expect(page.locator("#specimen")).to_have_value("alias-fork")
+    expect(page.locator(".specimens-said")).to_have_text("alias-fork is loaded. Run the cell.")
+    cell = page.locator("section.cell").last
+    expect(cell).to_contain_text("kvproof.check(AliasFork())")
+    expect(cell.locator(".cm-editor")).to_be_in_viewport()
+    assert notices(page) == [], "the picker says it"
+    page.reload()
+    expect(page.locator("#specimen")).to_have_value("alias-fork")
+    page.locator("section.cell").last.locator(".cm-content").press("End")
+    page.keyboard.type(" ")  # another text than the address names
+    page.wait_for_function("location.hash === '#check-yours'")
+
+
+@pytest.mark.parametrize("asked", ["check-yours=zoo:alias-spoon", "spare=zoo:alias-fork"])
+def test_a_specimen_or_a_cell_that_does_not_exist_is_said(open_lab: Any, asked: str) -> None:
+    lab = open_lab(f"#check-yours~{asked}")
+    expect(lab.page.locator("#link-notice")).to_be_visible()
+    shown = asked.replace("zoo:", "")
+    assert notices(lab.page) == [f"The link names {shown}, which this page doesn't know."]
+    expect(lab.page.locator("#specimen")).to_have_value("")

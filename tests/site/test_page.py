@@ -23,7 +23,8 @@ from kvsite.serve import Handler, start_server
 
 FOLDERS = ["en", "zh", "zh-hant"]
 ARTICLES = ["index.html", *(f"{folder}/index.html" for folder in FOLDERS)]
-OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in ("notebook", "api", "notices")]
+RESTS = ("notebook", "api", "museum", "notices")
+OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in RESTS]
 OTHERS += ["404.html"]
 PAGES = ARTICLES + OTHERS
 
@@ -172,7 +173,8 @@ def leads_somewhere(page: str, target: str) -> bool:
         return False  # breaks below a prefix
     path = unquote(url.path).lstrip("/")
     path = f"{path}index.html" if path == "" or path.endswith("/") else path
-    return (DIST / path).is_file() and (not url.fragment or url.fragment in ids_of(path))
+    section = url.fragment.split("~")[0]  # after it a cell's text may follow (site/js/address.js)
+    return (DIST / path).is_file() and (not section or section in ids_of(path))
 
 
 @pages
