@@ -61,7 +61,7 @@ ROOMS: dict[str, dict[Kind, str]] = {
         Kind.LOGIT_SHIFT: "logit-shift-scores",
     },
 }
-"""By symptom: each kind with the specimen that its card shows, one that the checker names rightly."""
+"""By symptom: each kind with the specimen that its card shows; the checker names it rightly."""
 
 HABITS = {
     "one shot": "museum.habit.one-shot",

@@ -61,14 +61,6 @@ MUSEUM = BUILD / "museum"
 T = TypeVar("T")
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
-MUSEUM_LEGEND = {
-    "history": "museum.legend.history",
-    "chunk": "museum.legend.chunk",
-    "hidden-future": "report.state.hidden-future",
-    "wrongly-hidden": "report.state.wrongly-hidden",
-    "wrongly-seen": "report.state.wrongly-seen",
-}
-"""A mark of the museum's pictures -> its message."""
 EVIDENCE = "evidence"
 """Among the downloads: the folder that ``kvproof run`` writes."""
 
@@ -162,7 +154,6 @@ class Pages:
             "rooms": rooms(self._language, kept_museum()),
             "kinds": KINDS,
             "signs": SIGNS,
-            "legend": MUSEUM_LEGEND,
             "checked": checked(),
             **_ways(path),
         }
