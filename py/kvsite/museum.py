@@ -96,7 +96,7 @@ class Measured(NamedTuple):
 
 
 def measured() -> dict[Kind, Measured]:
-    """Each kind's specimen in the checker, some seconds of work."""
+    """Each kind's specimen in the checker, and the habits that miss it: some seconds of work."""
     return {kind: measure(kind, name) for room in ROOMS.values() for kind, name in room.items()}
 
 
