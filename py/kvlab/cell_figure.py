@@ -1,6 +1,7 @@
 """A figure of cells: one square each, with the colour and the mark of its state."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from bokeh.models import ColumnDataSource, Model
 
@@ -15,10 +16,13 @@ class CellFigure:
         states: that a cell may be in, of ``MARKS``.
         aspect_ratio: width / height of the figure.
         mark_size: of the marks, in pixels; None: in place of its mark each cell has a ``label``.
+        options: of the figure, besides.
     """
 
-    def __init__(self, states: Sequence[str], aspect_ratio: float, mark_size: float | None) -> None:
-        self.figure = empty_figure(aspect_ratio=aspect_ratio)
+    def __init__(
+        self, states: Sequence[str], aspect_ratio: float, mark_size: float | None, **options: Any
+    ) -> None:
+        self.figure = empty_figure(aspect_ratio=aspect_ratio, **options)
         self.figure.grid.visible = False
         self.cells = ColumnDataSource({"x": [], "y": [], "state": []})
         fill = by_state({state: state for state in states})

@@ -33,8 +33,13 @@ label { display: inline-flex; align-items: center; gap: 0.375rem; min-height: 2.
 .bk-input-group:has(select) { flex-direction: column; }
 .bk-input-group:has(select) label { min-height: 0; font-weight: 600; }
 select.bk-input { min-width: min(100%, 10rem); min-height: 2.75rem; padding: 0 0.5rem;
-  font: inherit; color: inherit; background: var(--surface); border: 1px solid var(--muted);
-  border-radius: 0.375rem; appearance: auto; }
+  font: inherit; color: inherit; background-color: var(--surface); border: 1px solid var(--muted);
+  border-radius: 0.375rem; }
+select.bk-input:not([multiple]) { padding-right: 1.75rem; text-overflow: ellipsis;
+  background-position: right 0.9rem center, right 0.55rem center;
+  background-image: linear-gradient(45deg, transparent 50%, var(--text) 50%),
+    linear-gradient(-45deg, transparent 50%, var(--text) 50%);
+  background-size: 0.36rem 0.36rem; }
 select.bk-input:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 input[type="radio"] { width: 1.125rem; height: 1.125rem; margin: 0; accent-color: var(--accent); }
 """
@@ -44,8 +49,6 @@ def style(model: Any) -> Any:
     """Give a Panel control's Bokeh model the page's look; returns the model."""
     model.stylesheets = [STYLE]
     model.margin = 0
-    if "bar_color" in model.properties():
-        themed(model, bar_color="accent")
     return model
 
 
@@ -85,10 +88,11 @@ class Control:
             self._widget.on_change("value", lambda _attr, _old, _new: act())
 
 
-def slider(title: str, unit: str, values: range, value: int) -> Control:
-    """A slider over ``values``."""
+def slider(title: str, unit: str, values: range, value: int, colour: str = "accent") -> Control:
+    """A slider over ``values``; ``colour``: the concept of its bar."""
     widget = pn.widgets.IntSlider(start=values[0], end=values[-1], step=values.step, value=value)
     control = Control("slider", widget, values, title, unit)
+    themed(control.model, bar_color=colour)
     worded(control.model, title=title)
     return control
 

@@ -19,10 +19,14 @@ def empty_figure(**options: Any) -> figure:
         tools="",
         toolbar_location=None,
         sizing_mode="scale_width",
-        min_height=MIN_HEIGHT,
         outline_line_color=None,
         min_border=0,
-        **{"x_range": Range1d(0, 1), "y_range": Range1d(0, 1), **options},
+        **{
+            "min_height": MIN_HEIGHT,
+            "x_range": Range1d(0, 1),
+            "y_range": Range1d(0, 1),
+            **options,
+        },
     )
     themed(empty, background_fill_color="surface", border_fill_color="surface")
     for axis in empty.axis:

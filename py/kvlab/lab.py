@@ -62,7 +62,8 @@ class Lab:
     notice: ClassVar[str] = ""
     """What to see in it."""
     is_first: ClassVar[bool] = False
-    """The page begins with it: its title is only heard, and it says where all numbers come from."""
+    """The page begins with it: its title is only heard, and below it stands where all numbers come
+    from."""
     draws_candidates: ClassVar[bool] = False
     """``show`` takes ``candidate``: None, or what ``kvlab.candidate.Candidate.answer`` says."""
 
@@ -79,9 +80,11 @@ class Lab:
         self._texts = ColumnDataSource(name="texts")
         for control in controls.values():
             control.on_change(self._update)
+        roots = {name: part.figure for name, part in parts.items()}
+        # What isn't drawn comes last: BokehJS goes through roots and places side by side.
         self.roots: dict[str, Model] = {
             **{name: control.model for name, control in controls.items()},
-            **{name: part.figure for name, part in parts.items()},
+            **dict(sorted(roots.items(), key=lambda root: isinstance(root[1], ColumnDataSource))),
             "texts": self._texts,
         }
         """Name of the place on the page -> what is drawn there."""

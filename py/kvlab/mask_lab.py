@@ -120,7 +120,6 @@ class MaskLab(Lab):
     """Two masks, and the errors of both; a candidate takes the wrong one's place."""
 
     title = "mask.title"
-    is_first = True
     draws_candidates = True
 
     def __init__(self) -> None:

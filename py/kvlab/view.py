@@ -60,6 +60,8 @@ class Matrix:
     column: str
     value: str
     """Columns of the source; a value that is a state shows its mark."""
+    names: Mapping[float, str] = field(default_factory=dict)
+    """Value of ``row`` and ``column`` -> the message that stands for it, if it isn't the value."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,22 @@ class Figure:
     least: str = ""
     """CSS width that it needs: where there is less, it scrolls."""
     has_heading: bool = True
+    heading: str = ""
+    """Key of a read-out that is its heading in place of the title."""
+    headline: str = ""
+    """Key of a read-out: the word that it comes to, large, with the sentence beside it above it."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text in words, each marked by its state, and the word that comes next."""
+
+    of: str
+    """The output with a column ``state``, one a word."""
+    words: Sequence[str]
+    """Messages."""
+    next_word: str
+    """Key of a read-out."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +160,7 @@ class CandidateBar:
     back: str
 
 
-Block = Legend | Figure | Side | Summary | Readouts | Fold | Note | CandidateBar
+Block = Legend | Figure | Passage | Side | Summary | Readouts | Fold | Note | CandidateBar
 
 
 def key(mark: str, colour: str, message: Words, reading: str = "") -> Entry:

@@ -57,7 +57,7 @@ WATCH_SLIDER = """() => {
     const { port1, port2 } = new MessageChannel();
     port1.onmessage = () => window.paints.push(performance.now() - pressed);
     port2.postMessage(null);
-  })).observe(document.querySelector('[data-readout="mask.state"]'), { childList: true });
+  })).observe(document.querySelector('[data-readout="story.state"]'), { childList: true });
 }"""
 
 
@@ -176,7 +176,7 @@ def _lab(browser: Browser, url: str, *, live: bool) -> Iterator[Page]:
             )
         page.goto(url)
         _mark_time(page, "kvproof:live" if live else "kvproof:prebuilt")
-        page.locator("#mask-n_past").get_by_role("slider").focus()
+        page.locator("#story-n_past").get_by_role("slider").focus()
         yield page
 
 
@@ -185,7 +185,7 @@ def _slider(browser: Browser, url: str, *, live: bool) -> list[float]:
     with _lab(browser, url, live=live) as page:
         page.evaluate(WATCH_SLIDER)
         for move in range(SLIDER_MOVES):
-            page.keyboard.press("ArrowRight" if move % 40 < 20 else "ArrowLeft")
+            page.keyboard.press("ArrowLeft" if move % 20 < 10 else "ArrowRight")
             page.wait_for_function("n => window.paints.length > n", arg=move)
         return [float(ms) for ms in page.evaluate("window.paints")]
 
@@ -201,7 +201,7 @@ def _heap_growth(browser: Browser, url: str) -> float:
 
         before = used()
         for move in range(HEAP_MOVES):
-            page.keyboard.press("ArrowRight" if move % 40 < 20 else "ArrowLeft")
+            page.keyboard.press("ArrowLeft" if move % 20 < 10 else "ArrowRight")
         page.wait_for_timeout(500)
         return used() / before - 1
 

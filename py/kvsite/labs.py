@@ -32,7 +32,7 @@ def default_state(name: str, data: dict[str, Any], words: Catalogue) -> dict[str
         ``name``; ``initial``: the controls' values; ``outputs`` by name; ``readouts``: by name
         their text in the language of ``words`` and their value; ``marks``: a cell's state -> its
         mark as text; ``page``: what the lab declares of itself; ``table``: the head and the rows
-        of a table that it declares.
+        of a table that it declares, and what its headings are called.
     """
     table = data["table"]
     key = ",".join(str(value) for value in data["initial"].values())
@@ -56,11 +56,17 @@ def _table(outputs: dict[str, Any], words: Catalogue, declared: dict[str, Any]) 
         head = [words.say(title) for title in columns.values()]
         return {"head": head, "rows": list(zip(*(data[name] for name in columns), strict=True))}
     rows, columns, values = (data[declared[name]] for name in ("row", "column", "value"))
+    names = {place: words.say(name) for place, name in declared["names"].items()}
     headings = list(dict.fromkeys(columns))
     starts = range(0, len(values), len(headings))
+
+    def named(value: Any) -> Any:
+        return names.get(str(value), value)
+
     return {
-        "head": [words.say(declared["corner"]), *headings],
-        "rows": [[rows[start], *values[start : start + len(headings)]] for start in starts],
+        "head": [words.say(declared["corner"]), *map(named, headings)],
+        "rows": [[named(rows[start]), *values[start : start + len(headings)]] for start in starts],
+        "names": names,
     }
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import opencc
 
 from kvsite.paths import ROOT
-from kvsite.words import TEXTS, Catalogue, load_catalogue
+from kvsite.words import TEXTS, Catalogue, load_catalogue, story_words
 
 PAGES = ROOT / "site" / "pages"
 TERMS = {
@@ -120,9 +120,10 @@ LANGUAGES = (
 
 @cache
 def words_of(language: Language) -> Catalogue:
-    """The messages of a language."""
+    """The messages of a language, and the words of the story."""
     words = load_catalogue(TEXTS / f"{language.source}.toml")
-    return Catalogue({message: language.from_source(text) for message, text in words.items()})
+    written = {message: language.from_source(text) for message, text in words.items()}
+    return Catalogue(written | story_words(language.code.lower()))
 
 
 def page_source(language: Language, name: str) -> str:

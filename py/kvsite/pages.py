@@ -121,7 +121,6 @@ class Pages:
             **front,
             content=Markup(content),
             contents=table_of_contents(content),
-            initial=labs["mask"]["initial"],
             config=self._assets.config(),
             messages=words_of(self._language),
         )

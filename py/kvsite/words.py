@@ -4,9 +4,10 @@ from pathlib import Path
 
 from kvproof.checking import messages
 from kvproof.checking.messages import places
+from kvproof.story import WORDS, labels
 from kvsite.paths import ROOT
 
-__all__ = ["TEXTS", "Catalogue", "load_catalogue", "places"]
+__all__ = ["TEXTS", "Catalogue", "load_catalogue", "places", "story_words"]
 
 TEXTS = ROOT / "site" / "texts"
 
@@ -22,3 +23,15 @@ class Catalogue(messages.Catalogue):
 def load_catalogue(file: Path) -> Catalogue:
     """The messages of a TOML file; tables give the first parts of an ID."""
     return Catalogue(messages.load_catalogue(file))
+
+
+def story_words(language: str) -> dict[str, str]:
+    """The words that the story's decoder knows, in one of its languages: ``word.TOKEN``.
+
+    ``upright.TOKEN`` is the same for below a column: Chinese characters stand one upon the other.
+    """
+    names = labels(range(len(WORDS)), language)
+    upright = names if language == "en" else ["\n".join(name.rstrip("，。？")) for name in names]
+    return {f"word.{token}": name for token, name in enumerate(names)} | {
+        f"upright.{token}": name for token, name in enumerate(upright)
+    }

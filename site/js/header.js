@@ -35,6 +35,15 @@ for (const link of languages) {
   link.classList.toggle("chosen", kept("language") === language);
 }
 
+// At the top of the page what floats would lie over the first picture; the focus brings it back.
+const top = document.querySelector(".site-header");
+const reading = document.querySelector(".reading");
+if (top && reading) {
+  new IntersectionObserver((changes) => {
+    reading.classList.toggle("at-top", changes.at(-1)?.isIntersecting);
+  }).observe(top);
+}
+
 const contents = /** @type {HTMLDetailsElement | null} */ (document.getElementById("contents"));
 contents?.addEventListener("click", ({ target }) => {
   if (target instanceof HTMLAnchorElement) {

@@ -25,13 +25,14 @@ export function showTables(lab, output, marks) {
         continue;
       }
     }
-    const { twin = "", columns, matrix } = table.dataset;
+    const { twin = "", columns, matrix, names = "{}" } = table.dataset;
     const data = output(twin.slice(lab.length + 1));
     if (columns) {
       table.tBodies[0].replaceChildren(...listRows(data, columns.split(" "), marks));
     } else if (matrix) {
       const [row, column, value] = matrix.split(" ");
-      fillMatrix(table, { rows: data[row], columns: data[column], values: data[value] }, marks);
+      const cells = { rows: data[row], columns: data[column], values: data[value] };
+      fillMatrix(table, cells, marks, JSON.parse(names));
     }
   }
 }
@@ -52,16 +53,21 @@ function listRows(data, [first, ...others], marks) {
  * @param {{rows: Cell[], columns: Cell[], values: Cell[]}} data
  *   one entry a cell, row by row
  * @param {Marks} marks
+ * @param {Record<string, string>} names of rows and columns that aren't called by their values
  */
-function fillMatrix(table, { rows, columns, values }, marks) {
+function fillMatrix(table, { rows, columns, values }, marks, names) {
+  /** @param {Cell} value */
+  const named = (value) => names[value] ?? value;
   const headings = [...new Set(columns)];
   const corner = /** @type {HTMLElement} */ (table.tHead?.rows[0].cells[0]);
   const made = [];
   for (let start = 0; start < values.length; start += headings.length) {
     const cells = values.slice(start, start + headings.length).map((value) => cell(value, marks));
-    made.push(row(heading("row", rows[start]), ...cells));
+    made.push(row(heading("row", named(rows[start])), ...cells));
   }
-  table.tHead?.replaceChildren(row(corner, ...headings.map((text) => heading("col", text))));
+  table.tHead?.replaceChildren(
+    row(corner, ...headings.map((value) => heading("col", named(value)))),
+  );
   table.tBodies[0].replaceChildren(...made);
 }
 

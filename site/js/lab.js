@@ -3,6 +3,7 @@
 
 import { CandidateBar } from "./candidate-bar.js";
 import { LabDocument } from "./lab-document.js";
+import { showPassage } from "./lab-passage.js";
 import { showTables } from "./lab-tables.js";
 import { showTexts } from "./lab-texts.js";
 
@@ -249,6 +250,7 @@ export class Lab {
   #show(state, candidate) {
     this.#document.apply(state);
     showTexts(this.#name, this.#document.output(state, "texts"));
+    showPassage(this.#name, (name) => this.#document.output(state, name));
     showTables(this.#name, (name) => this.#document.output(state, name), this.#marks);
     this.#bar?.name(candidate);
   }

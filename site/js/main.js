@@ -8,7 +8,7 @@ import { Offline } from "./offline.js";
 import { say } from "./words.js";
 
 /** What a visitor sees first. */
-const FIRST_LAB = "mask";
+const FIRST_LAB = "story";
 /** Small or metered devices decide for themselves when to load some megabytes of Python. */
 const WAIT_FOR_CLICK = "(max-width: 40rem)";
 
@@ -55,7 +55,7 @@ function sayFailed(error) {
   document.documentElement.dataset.runtimeState = "failed";
   const status = /** @type {HTMLElement} */ (document.getElementById("runtime-status"));
   const reason = error instanceof Error ? error.message : String(error);
-  const shown = document.querySelector('[data-readout="mask.state"]')?.textContent ?? "";
+  const shown = document.querySelector('[data-readout="story.state"]')?.textContent ?? "";
   status.textContent = say("runtime.cannot-move", { reason, shown });
   const retry = /** @type {HTMLElement} */ (document.getElementById("runtime-button"));
   retry.textContent = say("runtime.retry");

@@ -9,11 +9,12 @@ import pytest
 
 from kvlab.cells import load_cells
 from kvlab.labs import LABS, new_session
+from kvproof.story import encode
 from kvsite.checker_texts import HANS
 from kvsite.languages import LANGUAGES, TERMS, page_source, words_of
 from kvsite.pages import shown_cell
 from kvsite.paths import PY, ROOT
-from kvsite.words import TEXTS, Catalogue, load_catalogue, places
+from kvsite.words import TEXTS, Catalogue, load_catalogue, places, story_words
 
 
 def test_tables_give_the_first_parts_of_an_id(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_chinese_keeps_to_the_vocabulary() -> None:
 
 def test_traditional_chinese_has_the_terms_of_the_field() -> None:
     *_, traditional = LANGUAGES
-    assert words_of(traditional).keys() == CHINESE_WORDS.keys()
+    assert words_of(traditional).keys() == CHINESE_WORDS.keys() | story_words("zh-hant").keys()
     text = traditional.from_source("前缀、后缀与参数：掩码随许可证发布")
     assert text == "前綴、後綴與參數：遮罩隨授權條款發布"
     assert not [term for term in TERMS if term in page_source(traditional, "index.md")]
@@ -118,3 +119,13 @@ def test_rows_and_columns_change_their_names_in_taiwan_and_parts_of_words_do_not
     *_, traditional = LANGUAGES
     text = traditional.from_source("每一行放行一列；运行三行代码，并列出数组与序列的行为")
     assert text == "每一列放行一行；執行三行程式碼，並列出陣列與序列的行為"
+
+
+def test_a_word_of_the_story_stands_upright_below_a_column_in_chinese() -> None:
+    """Without the punctuation behind it; English words are turned."""
+    in_language = {language.code: words_of(language) for language in LANGUAGES}
+    box = encode("box.")[0]
+    said = [
+        words[f"{form}.{box}"] for words in in_language.values() for form in ("word", "upright")
+    ]
+    assert said == ["box.", "box.", "盒子里。", "盒\n子\n里", "盒子裡。", "盒\n子\n裡"]

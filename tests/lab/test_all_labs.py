@@ -13,11 +13,12 @@ from tests.lab.lab_states import all_states, move, prebuilt
 
 from kvlab.labs import LABS, lab_class, new_session
 from kvlab.palette import LIGHT
-from kvsite.words import TEXTS, load_catalogue, places
+from kvsite.languages import LANGUAGES, words_of
+from kvsite.words import places
 
 OTHER_HOST = re.compile(r"(https?:)?//[a-z0-9]", re.IGNORECASE)
 MAX_TABLE_BYTES = 200_000  # by the kernel that added, the largest has 148,000 to 161,000
-CATALOGUES = {file.stem: load_catalogue(file) for file in sorted(TEXTS.glob("*.toml"))}
+CATALOGUES = {language.code: words_of(language) for language in LANGUAGES}
 
 
 @pytest.fixture(params=LABS)
@@ -72,7 +73,8 @@ def test_what_a_lab_declares_is_there(name: str) -> None:
         assert keys <= set(state["texts"]["key"])
     state = move(new_session(name))
     for table in (one for one in found if "of" in one):
-        columns = table.get("columns") or {table[part] for part in ("row", "column", "value")}
+        named = ("row", "column", "value") if "row" in table else ()
+        columns = table.get("columns") or {table[part] for part in named} or {"state"}
         assert set(columns) <= state[table["of"]].keys()
     figures = [one for one in found if "root" in one]
     assert figures

@@ -61,7 +61,6 @@ def test_other_results_and_another_start_change_each_number() -> None:
     text = text_of_the_page(results, lab_data(10, 3))
     for part in (
         "three-layer decoder",
-        "the default, P = 10 and C = 3",
         "At P = 10 and C = 3 the wrong mask moves a logit by 0.624, and yet 67% of the rows keep",
         "9 more take",
         "Milliseconds for 9 continuation tokens, p50 / p95 of 7 samples",

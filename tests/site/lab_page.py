@@ -23,6 +23,7 @@ SAVE_DATA = 'Object.defineProperty(navigator, "connection", { value: { saveData:
 """Makes a browser claim that its user saves data: then the lab waits for a click."""
 
 COUNT_QUESTIONS = """
+window.maskDocument = () => Bokeh.documents.find((one) => one.get_model_by_name("offset-mask"));
 window.labQuestions = { asked: 0, answered: 0 };
 window.Worker = class extends Worker {
   constructor(...options) {
@@ -41,7 +42,8 @@ window.Worker = class extends Worker {
   }
 };
 """
-"""Counts in the page what the lab's worker was asked, and the answers that have been shown."""
+"""Counts in the page what the lab's worker was asked, and the answers that have been shown; finds
+the lab's document among those of the page."""
 
 
 class State(NamedTuple):
@@ -102,6 +104,7 @@ class Lab:
         """Go to the page and wait until the controls are there."""
         self.page.add_init_script(COUNT_QUESTIONS)
         self.page.goto(url)
+        self.page.locator("#mask-lab").scroll_into_view_if_needed()
         for name in ("n_past", "n_new"):
             expect(self.slider(name)).to_be_visible()
         return self
@@ -132,7 +135,7 @@ class Lab:
         """Move from state to state, each as soon as the one before is shown."""
         self.page.evaluate(
             """async (states) => {
-              const [document] = Bokeh.documents;
+              const document = maskDocument();
               const shown = window.document.querySelector('[data-readout="mask.state"]');
               for (const [values, label] of states) {
                 for (const [name, value] of Object.entries(values)) {
@@ -168,7 +171,7 @@ class Lab:
         """Where the controls stand, whatever the page shows."""
         values = self.page.evaluate(
             """names => names.map(name => {
-              const control = Bokeh.documents[0].get_model_by_name(name);
+              const control = maskDocument().get_model_by_name(name);
               return control.properties.active ? control.active : control.value;
             })""",
             CONTROLS,
@@ -179,7 +182,7 @@ class Lab:
         """What the document's models hold now, by the names of the outputs."""
         outputs: dict[str, Any] = self.page.evaluate(
             """outputs => {
-              const [document] = Bokeh.documents;
+              const document = maskDocument();
               const value = ({id, attr}) => {
                 const value = document.get_model_by_id(id)[attr];
                 return attr === "data" ? value : value?.value ?? value; // a size is {value: 16}
@@ -199,7 +202,7 @@ class Lab:
         return {name: (text, value) for name, text, value in found}
 
     def model_count(self) -> int:
-        count: int = self.page.evaluate("() => Bokeh.documents[0]._all_models.size")
+        count: int = self.page.evaluate("() => maskDocument()._all_models.size")
         return count
 
 

@@ -70,7 +70,7 @@ class CandidatePage:
 
     def expect_names(self, title: str, column: str) -> None:
         lab = self.page.locator("#mask-lab")
-        expect(lab.locator("figcaption h3").nth(1)).to_have_text(WORDS.say(title))
+        expect(lab.locator("figcaption h4").nth(1)).to_have_text(WORDS.say(title))
         expect(lab.get_by_role("img", name=WORDS.say(title), exact=True)).to_have_count(1)
         expect(lab.locator("table.readouts thead th").last).to_have_text(WORDS.say(column))
 
@@ -110,14 +110,14 @@ def yours(shared: tuple[CandidatePage, list[str]]) -> Iterator[CandidatePage]:
 
 
 def test_a_title_of_another_rank_names_its_picture_too(page: Page, site_url: str) -> None:
-    """Labs further down have theirs one step lower."""
+    """The page's first lab has its titles one step higher."""
 
-    def lower(route: Route) -> None:
+    def higher(route: Route) -> None:
         html = route.fetch().text()
-        assert "<h3 data-candidate-mask" in html
-        route.fulfill(body=html.replace("<h3 data-candidate", "<h4 data-candidate"))
+        assert "<h4 data-candidate-mask" in html
+        route.fulfill(body=html.replace("<h4 data-candidate", "<h3 data-candidate"))
 
-    page.route(f"{site_url}en/", lower)
+    page.route(f"{site_url}en/", higher)
     candidate = CandidatePage(page, f"{site_url}en/")
     candidate.lab.expect_runtime("live")
     candidate.run_mask()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.site.conftest import check_errors, record_errors
 from tests.site.lab_page import SAVE_DATA
-from tests.site.test_labs_on_the_page import MOVE, WORDS, lab_data, source, states_of
+from tests.site.test_labs_on_the_page import FIRST, MOVE, WORDS, lab_data, source, states_of
 
 from kvlab.labs import LABS
 
@@ -91,7 +91,7 @@ def article(browser: Browser, site_url: str) -> Iterator[Page]:
         page.goto(site_url + "en/")
         for name in LABS:
             page.locator(f"#{name}-lab").scroll_into_view_if_needed()
-            if name != "mask":
+            if name != FIRST:
                 expect(source(page, name)).to_have_text(WORDS.say("runtime.prebuilt"))
         page.evaluate(PAINTED)
         yield page

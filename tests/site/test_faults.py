@@ -197,7 +197,7 @@ def test_a_download_that_nobody_waits_for_says_nothing_any_more(
     expect_load_errors(page_errors)
 
 
-@pytest.mark.parametrize("file", ["assets/mask_lab.*.json", "assets/bokeh-widgets.*.js"])
+@pytest.mark.parametrize("file", ["assets/story_lab.*.json", "assets/bokeh-widgets.*.js"])
 def test_without_the_table_or_its_scripts_the_default_stays_readable(
     page: Page, faulty_site: FaultySite, page_errors: list[str], file: str
 ) -> None:
@@ -275,23 +275,23 @@ window.Worker = class extends Worker {
 """One lab's questions raise a KeyError in Python."""
 
 
-@pytest.mark.parametrize("name", ["mask", "causality"])
+@pytest.mark.parametrize("name", ["story", "causality"])
 def test_a_lab_that_python_cannot_answer_leaves_the_others_live(
     page: Page, site_url: str, table: PrebuiltTable, name: str
 ) -> None:
     page.add_init_script(ASKED_NONSENSE.replace("LAB", name))
     lab = Lab(page).open(f"{site_url}en/")
-    lab.expect_runtime("failed" if name == "mask" else "live")
-    other = "causality" if name == "mask" else "blind"
+    lab.expect_runtime("failed" if name == "story" else "live")
+    other = "causality" if name == "story" else "blind"
     page.locator("#causality-lab").scroll_into_view_if_needed()
     page.locator(f"#{other}-lab").scroll_into_view_if_needed()
     lines = {one: page.locator(f'[data-source="{one}"]') for one in ("causality", "blind")}
     expect(lines[other]).to_contain_text("every number is equal", timeout=PYTHON_STARTS)
-    broken = lab.status if name == "mask" else lines[name]
+    broken = lab.status if name == "story" else lines[name]
     expect(broken).to_contain_text("Python stopped working: KeyError")
     lab.move_to(State(5, 3, "float32"))
     assert lab.readouts() == table.readouts(State(5, 3, "float32"))
-    lab.expect_runtime("failed" if name == "mask" else "live")
+    lab.expect_runtime("failed" if name == "story" else "live")
 
 
 def test_a_server_that_falls_silent_is_given_up(

@@ -67,7 +67,7 @@ def test_drawn_cells_have_the_colours_of_their_states(
         page.wait_for_function(
             """([figure, x, y, concept]) => {
               const view = Bokeh.index.find_one_by_id(
-                Bokeh.documents[0].get_model_by_name(figure).id);
+                maskDocument().get_model_by_name(figure).id);
               const canvas = view.canvas_view.primary;
               const probe = document.body.appendChild(document.createElement("i"));
               probe.style.color = `var(--${concept})`;
@@ -182,9 +182,9 @@ MOVE_AT_FIRST_QUESTION = """
 const { postMessage } = Worker.prototype;
 Worker.prototype.postMessage = function (message, ...rest) {
   postMessage.call(this, message, ...rest);
-  if (message.type === "state" && !window.moved) {
+  if (message.type === "state" && message.lab === "mask" && !window.moved) {
     window.moved = true;
-    Bokeh.documents[0].get_model_by_name("n_past").value = 20;
+    maskDocument().get_model_by_name("n_past").value = 20;
   }
 };
 """

@@ -88,7 +88,7 @@ def test_chinese_pages_speak_chinese(page: Page, site_url: str, table: PrebuiltT
     expect(lab.slider("n_past")).to_have_attribute("aria-valuetext", "历史 12")
     axis_and_slider = lab.page.evaluate(
         """() => {
-          const by = (name) => Bokeh.documents[0].get_model_by_name(name);
+          const by = (name) => maskDocument().get_model_by_name(name);
           return [by("offset-mask").below[0].axis_label, by("n_past").title];
         }"""
     )

@@ -143,6 +143,7 @@ def test_the_language_switch_keeps_state_section_and_edited_code(open_lab: Any) 
     cell(lab.page, 2).get_by_role("textbox").fill(CODE)
     lab.page.get_by_role("link", name="简体中文").click()
     lab.page.wait_for_url(re.compile(r"/zh/\?P=9#proof~mask-for-any-lengths=[\w-]+$"))
+    lab.page.locator("#mask-lab").scroll_into_view_if_needed()
     expect(lab.state).to_have_text("P = 9，C = 2，float64")
     expect(cell(lab.page, 2).get_by_role("textbox")).to_have_text(CODE)
 
@@ -185,12 +186,13 @@ def test_a_copied_link_brings_edited_code_and_runs_nothing(
     )
     page.goto("about:blank")
     page.goto(link)
-    lab.expect_state(State(7, 2))
     expect(editor).to_have_text(CODE)
     assert notices(page) == ["The link brings code for cell 2. Read it before you run it."]
     assert page.workers == []
     expect(cell(page, 2).locator(".cell-output")).to_be_hidden()
     expect(page.get_by_role("heading", name="Rerun it yourself")).to_be_in_viewport()
+    page.locator("#mask-lab").scroll_into_view_if_needed()
+    lab.expect_state(State(7, 2))
     page.get_by_role("button", name="Run cell 2").click()
     expect(cell(page, 2).locator(".cell-output")).to_have_text("a link 42", timeout=PYTHON_STARTS)
 
@@ -287,7 +289,7 @@ def test_without_the_clipboard_the_link_stands_there_to_be_copied(
     Lab(page).open(f"{site_url}?P=7")
     page.get_by_role("button", name="Copy link to this state").click()
     field = page.get_by_role("textbox", name="Copy link to this state")
-    expect(field).to_have_value(f"{site_url}?P=7")
+    expect(field).to_have_value(f"{site_url}?P=7#mask-lab")
 
 
 def test_code_that_cannot_be_used_is_said_and_changes_nothing(open_lab: Any) -> None:

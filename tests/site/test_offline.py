@@ -101,6 +101,7 @@ def test_without_its_host_the_site_works_and_python_starts(
     page.context.set_offline(True)
     page.add_init_script(SAVE_DATA)  # Python waits, so that the table is seen to answer
     page.goto(f"{url}en/?P=3#proof")
+    page.locator("#mask-lab").scroll_into_view_if_needed()
     lab.expect_state(State(3, 2))  # the lab is there
     state = State(7, 3, "float32")
     lab.move_to(state)

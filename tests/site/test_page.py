@@ -123,10 +123,18 @@ def test_a_plain_host_and_a_path_below_it_are_enough(page: Page) -> None:
             one.scroll_into_view_if_needed()
         page.locator(".site-header a[hreflang='zh-Hans']").click()
         expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+        page.locator("#mask-lab").scroll_into_view_if_needed()
         expect(lab.slider("n_past")).to_be_visible()
         assert page.context.cookies() == []
     names = [url.rsplit("/", 1)[-1] for url in requests]
-    for part in ("lab-worker", "cells-worker", "pyodide.asm.wasm", "numpy-", "mask_lab"):
+    for part in (
+        "lab-worker",
+        "cells-worker",
+        "pyodide.asm.wasm",
+        "numpy-",
+        "story_lab",
+        "mask_lab",
+    ):
         assert any(name.startswith(part) for name in names), f"{part} was not requested: {names}"
     inside = [url for url in requests if url.startswith(server.url)]
     assert inside == requests, "requests outside the prefix"

@@ -8,7 +8,7 @@ from kvlab.palette import DARK, LIGHT
 
 GROUND = "() => getComputedStyle(document.body).backgroundColor"
 PIXEL = """concept => {
-  const view = Bokeh.index.find_one_by_id(Bokeh.documents[0].get_model_by_name("errors").id);
+  const view = Bokeh.index.find_one_by_id(maskDocument().get_model_by_name("errors").id);
   const { data } = view.canvas_view.primary.ctx.getImageData(2, 2, 1, 1);
   return [...data].slice(0, 3);
 }"""
@@ -52,7 +52,7 @@ def test_a_chosen_theme_overrules_the_system_in_page_and_figures(
     choose(page, theme)
     assert page.evaluate(GROUND) == css(colours[theme]["bg"])
     expect_drawn_on(page, colours[theme]["surface"])
-    choose(page, "as the system")
+    choose(page, "system")
     assert page.evaluate(GROUND) == css(colours[other]["bg"])
     expect_drawn_on(page, colours[other]["surface"])
 
