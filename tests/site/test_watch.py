@@ -141,7 +141,7 @@ def test_after_any_error_the_next_change_is_built(
 def checkout(built_site: Path, tmp_path: Path) -> Path:
     """A copy with all that the last build has made."""
     root = tmp_path / "checkout"
-    for name in ("py", "site", "notebooks", "requirements"):
+    for name in ("py", "site", "notebooks", "docs", "requirements"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in (path for path in ROOT.iterdir() if path.is_file()):
         shutil.copyfile(file, root / file.name)
@@ -158,19 +158,18 @@ def test_an_open_page_shows_a_changed_text_and_a_changed_lab(
     checkout: Path, browser: Browser, tmp_path: Path
 ) -> None:
     settings = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    errors = tmp_path / "errors"
-    with errors.open("w") as stderr:
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    with output.open("w") as stdout, errors.open("w") as stderr:
         serve = subprocess.Popen(
             [sys.executable, checkout / "build.py", "serve", "--watch", "--port=0"],
             cwd=checkout,
             env=settings,
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=stderr,
-            text=True,
         )
     try:
-        assert serve.stdout
-        [url] = re.findall(r"http://\S+", serve.stdout.readline())
+        wait_for(lambda: "http://" in output.read_text())
+        [url] = re.findall(r"http://\S+", output.read_text())
         page = browser.new_context(service_workers="block").new_page()
         page.goto(f"{url}en/")
         text = checkout / "site" / "pages" / "en" / "index.md"
@@ -182,5 +181,5 @@ def test_an_open_page_shows_a_changed_text_and_a_changed_lab(
         assert "states of causality, archives" in errors.read_text()
     finally:
         serve.terminate()
-        serve.communicate(timeout=60)
+        serve.wait(timeout=60)
     assert serve.returncode == 0, errors.read_text()
