@@ -6,8 +6,10 @@ No meaning rests on colour alone, so that each state has a mark as well.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 from bokeh.models import CategoricalColorMapper, CategoricalMarkerMapper, ColumnDataSource, Model
 from bokeh.plotting import figure
+from numpy.typing import ArrayLike, NDArray
 
 from kvlab.palette import themed
 
@@ -31,6 +33,25 @@ MARKS = {
     "difference": Mark("circle", "●"),
 }
 """State, which is also the concept of its cell's colour -> its mark."""
+MASK_STATES = ["history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen"]
+"""Those of a mask's cells."""
+
+
+def mask_states(seen: ArrayLike, wanted: ArrayLike, n_past: int) -> NDArray[np.str_]:
+    """The state of each cell of a mask, (C, P + C).
+
+    Args:
+        seen: bool (C, P + C): which keys each row reads.
+        wanted: bool (C, P + C): which it should.
+        n_past: tokens in the cache, P.
+    """
+    seen, wanted = np.asarray(seen), np.asarray(wanted)
+    is_past = np.arange(seen.shape[1]) < n_past
+    return np.select(
+        [seen & ~wanted, seen & is_past, seen, wanted],
+        ["wrongly-seen", "history", "chunk", "wrongly-hidden"],
+        "hidden-future",
+    )
 
 
 def by_state(concepts: Mapping[str, str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from kvlab.figures import axis_outputs, dashed_line, empty_figure, set_axis
 from kvlab.formats import number
 from kvlab.lab import Lab, Part
 from kvlab.log_axis import error_axis, place
+from kvlab.marks import MASK_STATES, mask_states
 from kvlab.mask_texts import texts
 from kvlab.palette import themed
 from kvlab.view import (
@@ -37,7 +38,6 @@ from kvproof import MaskReport, MaskResult, compare_masks
 
 MAX_PAST, MAX_NEW = 32, 16
 DTYPES = ["float32", "float64"]
-STATES = ["history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
 MIN_COLUMNS = 8
@@ -66,7 +66,7 @@ WRONG_TITLE = Name(
 BLOCKS: list[Block] = [
     Legend(
         [
-            *(swatch(state, f"mask.legend.{state}") for state in STATES[:-1]),
+            *(swatch(state, f"mask.legend.{state}") for state in MASK_STATES[:-1]),
             swatch("wrongly-seen", "mask.legend.wrongly-seen", candidate_only=True),
         ]
     ),
@@ -134,7 +134,7 @@ class MaskLab(Lab):
             "top-left-mask": self._top_left,
             "errors": self._errors,
         }
-        super().__init__(controls, parts, BLOCKS, STATES)
+        super().__init__(controls, parts, BLOCKS, MASK_STATES)
 
     def show(
         self, n_past: int, n_new: int, dtype: str, candidate: dict[str, Any] | None = None
@@ -159,7 +159,7 @@ class _MaskFigure(CellFigure):
     """One mask: a cell for each query position, down, and key position, across."""
 
     def __init__(self) -> None:
-        super().__init__(STATES, aspect_ratio=2, mark_size=16)
+        super().__init__(MASK_STATES, aspect_ratio=2, mark_size=16)
         worded(self.figure.xaxis[0], axis_label="axis.key-position")
         worded(self.figure.yaxis[0], axis_label="axis.query-position")
         self._border = dashed_line(self.figure)
@@ -175,11 +175,7 @@ class _MaskFigure(CellFigure):
         n_past, n_new, mask = result.n_past, result.n_new, drawn.mask
         n_total = n_past + n_new
         query, key = np.indices(mask.shape)
-        state = np.select(
-            [drawn.wrongly_seen, mask & (key < n_past), mask, drawn.wrongly_hidden],
-            ["wrongly-seen", "history", "chunk", "wrongly-hidden"],
-            "hidden-future",
-        )
+        state = mask_states(mask, drawn.right_mask, n_past)
         self.cells.data = {
             "x": key.ravel().tolist(),
             "y": (n_past + query).ravel().tolist(),

@@ -8,14 +8,15 @@ states: places are counted from the end, -1 is the last word.
 from functools import cache
 
 import numpy as np
-from bokeh.models import ColumnDataSource, FixedTicker, Range1d, Span
+from bokeh.models import ColumnDataSource, FixedTicker, Range1d
 
 from kvlab.cell_figure import CellFigure
 from kvlab.controls import select, slider
+from kvlab.figures import dashed_line
 from kvlab.formats import number
 from kvlab.lab import Lab, Part, Rows
-from kvlab.marks import by_state
-from kvlab.palette import note, themed
+from kvlab.marks import MASK_STATES, by_state, mask_states
+from kvlab.palette import note
 from kvlab.view import (
     Block,
     Entry,
@@ -43,7 +44,6 @@ KEY_AT = -12
 
 LAB_MISTAKES: list[Mistake] = ["top-left", "open", "restarted", "none"]
 DTYPES = ["float64", "float32"]
-STATES = ["history", "chunk", "hidden-future", "wrongly-hidden", "wrongly-seen"]
 WORDS: dict[float, str] = {place: f"word.{STORY[place]}" for place in range(-len(STORY), 0)}
 """Place of a word -> the message with its form (``kvsite.words``)."""
 UPRIGHT: dict[float, str] = {place: f"upright.{STORY[place]}" for place in range(-len(STORY), 0)}
@@ -107,7 +107,7 @@ class StoryLab(Lab):
             "right-mask": self._right,
             "wrong-mask": self._wrong,
         }
-        super().__init__(controls, parts, BLOCKS, STATES)
+        super().__init__(controls, parts, BLOCKS, MASK_STATES)
 
     def show(self, n_past: int, n_new: int, mistake: Mistake, dtype: str) -> list[Text]:
         """Mark the words, draw both masks, and say what each call says."""
@@ -137,7 +137,7 @@ class _MaskFigure(CellFigure):
 
     def __init__(self) -> None:
         super().__init__(
-            STATES,
+            MASK_STATES,
             aspect_ratio=2.65,
             mark_size=5,
             min_height=0,
@@ -156,9 +156,7 @@ class _MaskFigure(CellFigure):
             axis.major_tick_line_alpha = axis.axis_line_alpha = 0
             axis.major_label_text_line_height = 0.8
         note(self.figure.xaxis[0], worded={"major_label_orientation": "story.orientation"})
-        self._border = Span(dimension="height", line_dash="dashed", line_width=1.5)
-        themed(self._border, line_color="text")
-        self.figure.add_layout(self._border)
+        self._border = dashed_line(self.figure)
         self._positions = ColumnDataSource({"y": [], "label": [], "state": []})
         self.figure.text(
             0.3,
@@ -184,11 +182,7 @@ class _MaskFigure(CellFigure):
         n_past, n_new, mask = report.n_past, report.n_new, drawn.mask
         n_total = n_past + n_new
         query, key = np.indices(mask.shape)
-        state = np.select(
-            [drawn.wrongly_seen, mask & (key < n_past), mask, drawn.wrongly_hidden],
-            ["wrongly-seen", "history", "chunk", "wrongly-hidden"],
-            "hidden-future",
-        )
+        state = mask_states(mask, drawn.right_mask, n_past)
         self.cells.data = {
             "x": (key - n_total).ravel().tolist(),
             "y": (query - n_new).ravel().tolist(),

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kvlab.marks import MARKS, MASK_STATES, mask_states
 from kvproof import check, zoo
 from kvproof.checking.cases import TAKES_TOKENS
 from kvproof.checking.messages import Message
@@ -73,14 +74,8 @@ HABITS = {
 }
 """A habit of testing less (``kvproof.zoo.blind``) -> its message."""
 
-SIGNS = {
-    "history": "●",
-    "chunk": "●",
-    "hidden-future": "–",
-    "wrongly-hidden": "×",
-    "wrongly-seen": "▲",
-}
-"""A cell of a mask -> its mark, as in a drawn report (site/js/cell-report.js)."""
+SIGNS = {state: MARKS[state].text for state in MASK_STATES}
+"""A cell of a mask -> its mark."""
 
 
 # --- What is measured ---------------------------------------------------------------------------
@@ -170,21 +165,10 @@ def steps(finding: Finding) -> list[Step]:
 
 def grid(influence: Influence) -> list[list[str]]:
     """(C, P + C), the state of each cell: what the cache does beside what ``full`` does."""
-    return [
-        [
-            _state(is_seen, is_wanted, key < influence.n_past)
-            for key, (is_seen, is_wanted) in enumerate(zip(seen, wanted, strict=True))
-        ]
-        for seen, wanted in zip(influence.seen, influence.expected, strict=True)
-    ]
-
-
-def _state(is_seen: bool, is_wanted: bool, is_past: bool) -> str:
-    if is_seen != is_wanted:
-        return "wrongly-hidden" if is_wanted else "wrongly-seen"
-    if not is_wanted:
-        return "hidden-future"
-    return "history" if is_past else "chunk"
+    states: list[list[str]] = mask_states(
+        influence.seen, influence.expected, influence.n_past
+    ).tolist()
+    return states
 
 
 # --- The cards ----------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from kvlab.cell_runner import CANDIDATE
 from kvlab.formats import number
 from kvlab.labs import new_session
 from kvlab.log_axis import INFINITE_LEVEL
-from kvlab.mask_lab import STATES, MaskLab
+from kvlab.marks import MASK_STATES
+from kvlab.mask_lab import MaskLab
 from kvlab.session import Session
 from kvproof import check, mask_result, offset_mask, open_mask, top_left_mask
 from kvproof.model.masks import BoolArray, Mask
@@ -105,7 +106,7 @@ def test_an_open_future_has_a_mark_of_its_own() -> None:
     states = drawn(draw(open_mask))["top-left-mask.cells"]["state"]
     assert states.count("wrongly-seen") == 1
     assert "wrongly-seen" not in drawn(None)["top-left-mask.cells"]["state"]
-    assert set(states) <= set(STATES)
+    assert set(states) <= set(MASK_STATES)
 
 
 @pytest.mark.parametrize("thing", [offset_mask, Plain()])

@@ -52,13 +52,18 @@ class MaskResult:
         return int(self.row_errors.argmax())
 
     @property
-    def wrongly_hidden(self) -> BoolArray:
-        """(n_new, n_past + n_new): keys ``j <= n_past + i`` that this mask hides from query ``i``.
+    def right_mask(self) -> BoolArray:
+        """(n_new, n_past + n_new): keys ``j <= n_past + i`` of query ``i``.
 
         Drawn from the definition and not from ``offset_mask``, which it judges as well.
         """
         n_new, n_total = self.mask.shape
-        return np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_) & ~self.mask
+        return np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_)
+
+    @property
+    def wrongly_hidden(self) -> BoolArray:
+        """(n_new, n_past + n_new): keys of ``right_mask`` that this mask hides."""
+        return self.right_mask & ~self.mask
 
     @property
     def wrongly_hidden_keys(self) -> int:
@@ -68,8 +73,7 @@ class MaskResult:
     @property
     def wrongly_seen(self) -> BoolArray:
         """(n_new, n_past + n_new): keys ``j > n_past + i``, the future, that query ``i`` sees."""
-        n_new, n_total = self.mask.shape
-        return ~np.tri(n_new, n_total, k=n_total - n_new, dtype=np.bool_) & self.mask
+        return self.mask & ~self.right_mask
 
 
 @dataclass(frozen=True, eq=False)
