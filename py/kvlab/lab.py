@@ -59,8 +59,10 @@ class Lab:
 
     title: ClassVar[str]
     """A message, as is the next."""
+    to_try: ClassVar[str] = ""
+    """One thing to do with it, said before the controls."""
     notice: ClassVar[str] = ""
-    """What to see in it."""
+    """What to see in it: said at the end where there is something to try first."""
     is_first: ClassVar[bool] = False
     """The page begins with it: its title is only heard, and below it stands where all numbers come
     from."""
@@ -106,6 +108,7 @@ class Lab:
         """A cell's state -> its mark as text, for legends and tables."""
         self.page: dict[str, Any] = {
             "title": self.title,
+            "to_try": self.to_try,
             "notice": self.notice,
             "is_first": self.is_first,
             "controls": {name: control.page for name, control in controls.items()},
