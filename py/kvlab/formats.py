@@ -35,6 +35,11 @@ def number(value: SupportsFloat, digits: int = 3) -> str:
     return f"{mantissa}\u00a0×\u00a0{ten_to_the(int(power))}"
 
 
+def fixed(value: SupportsFloat, digits: int) -> str:
+    """A number with so many digits after the point, for columns: 0.07; −17.8; 0.0, never −0.0."""
+    return f"{float(value):z.{digits}f}".replace("-", "−")
+
+
 def ten_to_the(power: int) -> str:
     """A power of ten: 10⁻⁷."""
     return f"10{str(power).translate(SUPERSCRIPTS)}"

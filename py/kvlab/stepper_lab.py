@@ -1,241 +1,296 @@
-"""The stepper: which rows of keys and values each call computes, reads, and computes again.
+"""The stepper: call by call, what a cache keeps and what is computed again; a query up close.
 
-Computes nothing itself: every row and number comes from ``kvproof.trace_calls``.
+Computes nothing itself: all entries, scores, weights and words come from ``kvproof.trace_calls``,
+the trained decoder's own.
 """
 
-from collections.abc import Iterator
-from itertools import product
+from functools import cache
 
-from bokeh.models import ColumnDataSource, FixedTicker, LinearAxis
+import numpy as np
 
-from kvlab.cell_figure import CellFigure
 from kvlab.controls import radio, slider
-from kvlab.formats import multiple
-from kvlab.lab import Lab, Part, Rows
-from kvlab.palette import themed
+from kvlab.formats import fixed
+from kvlab.lab import Lab, Rows
 from kvlab.view import (
     Block,
-    Entry,
-    Figure,
-    Fold,
+    Chart,
+    Charts,
+    Column,
+    Grid,
+    Grids,
     Legend,
-    Matrix,
     Note,
+    Passage,
+    Player,
     Readouts,
-    Side,
     Summary,
-    Table,
     swatch,
 )
-from kvlab.words import Text, plain, worded
-from kvproof import REFERENCE, Call, trace_calls
+from kvlab.words import Text, plain
+from kvproof import Feed, Step, TakeBack, trace_calls
+from kvproof.experiments.call_trace import CloseUp, Trace
+from kvproof.model.params import FloatArray
+from kvproof.story import encode, example_story, load_story_decoder
 
-MAX_TOKENS = 12
-FIRST = ["1", "2", "4", "8"]
-CHUNKS = ["1", "2", "3", "5"]
-STATES = ["chunk", "recompute", "history"]
-N_LAYERS = REFERENCE.n_layers
-STRIDE = MAX_TOKENS + 1
-"""The layers stand side by side with a gap of one row between them."""
-MIDDLES = [STRIDE * layer + (MAX_TOKENS - 1) / 2 for layer in range(N_LAYERS)]
-LAYERS = ["axis.layer-1", "axis.layer-2"]
+N_STEPS = 6
+"""All plans have as many, so that one slider fits all."""
+MOST_WORDS = 21
+"""Columns of the pictures: no plan reads more."""
+LAYER, HEAD = 1, 1
+"""Those that are looked at up close: this head looks up what is asked for."""
+MOST_LIKELY = 3
+"""So many next words are shown."""
+STATES = ["chunk", "recompute", "history", "hidden-future"]
+
+FACTS = "Ivy is in the tent. The key fell in the cave."
+PROMPT = encode(f"{FACTS} It rains.")
+WRITE = Feed(writes=True)
+CHUNK = 3
 
 
-def _path(root: str) -> Figure:
-    cells = Matrix(f"{root}_grid.rows", "stepper.corner", "call", "row", "state")
-    return Figure(root, f"stepper.{root}", cells, "stepper.show-cells", least="26rem")
+def _feed(text: str, writes: bool = False, query: int = -1) -> Feed:
+    return Feed(tuple(encode(text)), writes, query)
 
 
-CALLS = {
-    "call": "stepper.call",
-    "tokens": "stepper.new-tokens",
-    "recomputed": "stepper.column-recomputed",
-    "again": "stepper.column-again",
-    "computed": "stepper.column-computed",
-    "read": "stepper.column-read",
+def _chunks() -> list[Feed]:
+    """Up close is a chunk's first query, from which the mask hides the others; at last the last."""
+    words = example_story(N_STEPS * CHUNK)
+    chunks = [tuple(words[i : i + CHUNK]) for i in range(0, len(words), CHUNK)]
+    return [*(Feed(chunk, query=0) for chunk in chunks[:-1]), Feed(chunks[-1])]
+
+
+PLANS: dict[str, list[Feed | TakeBack]] = {
+    "stepper.plan.write": [Feed(tuple(PROMPT)), *[WRITE] * 5],
+    "stepper.plan.turn": [
+        *(_feed(f"{FACTS} Where's Ivy?"), WRITE, WRITE),
+        *(_feed("Where's my key?", writes=True), WRITE, WRITE),
+    ],
+    "stepper.plan.chunks": [*_chunks()],
+    "stepper.plan.draft": [
+        *(_feed(f"{FACTS} Where's my"), WRITE),
+        *(_feed("In the tent. The", query=1), TakeBack(2), WRITE, WRITE),
+    ],
 }
+"""Choice, a message -> its steps.  The draft is right in its first two words: its third isn't what
+the decoder says after these, which is the query that is looked at."""
+CALLS = {
+    "stepper.plan.turn": "stepper.call.turn",
+    "stepper.plan.chunks": "stepper.call.chunks",
+    "stepper.plan.draft": "stepper.call.draft",
+}
+"""Choice -> what a later call is that reads given words; all others read the written one."""
+
 BLOCKS: list[Block] = [
+    Player("step"),
+    Passage("words.rows", [], "next-word"),
+    Summary(),
+    Grids(
+        [
+            Grid("stepper.without", "without.rows", "words.rows"),
+            Grid("stepper.with", "with.rows", "words.rows"),
+        ],
+        "stepper.step",
+    ),
     Legend(
         [
-            *(swatch(state, f"stepper.legend-{state}") for state in STATES),
-            Entry("stepper.legend-now", swatch="now"),
+            swatch("chunk", "stepper.legend.chunk"),
+            swatch("recompute", "stepper.legend.recompute"),
+            swatch("history", "stepper.legend.history"),
+            swatch("hidden-future", "stepper.legend.taken-back"),
         ]
     ),
-    Side([_path("recomputed"), _path("cached")]),
-    Summary(),
     Readouts(
         {
-            f"stepper.{count}": [f"recomputed-{count}", f"cached-{count}"]
-            for count in ("rows", "again", "scores")
+            f"stepper.{count}": [f"without-{count}", f"with-{count}"]
+            for count in ("computed", "again", "scores")
         },
-        head=["", "stepper.recomputed", "stepper.cached"],
-        caption="stepper.caption",
+        head=["", "stepper.without", "stepper.with"],
+        caption="stepper.so-far",
     ),
-    Fold("stepper.show-calls", "stepper.caption", Table("calls.rows", CALLS)),
+    Charts(
+        [
+            Chart(
+                "stepper.up-close",
+                "query.rows",
+                {
+                    "word": Column("stepper.key", "word"),
+                    "score": Column("stepper.score", "text"),
+                    "mask": Column("stepper.mask", "state"),
+                    "weight": Column("stepper.weight", "bar"),
+                    "value": Column("stepper.value", "curve"),
+                },
+                about="query-word",
+                note="query-note",
+            ),
+            Chart(
+                "stepper.next-words",
+                "next.rows",
+                {"word": Column("stepper.word", "word"), "logit": Column("stepper.logit", "bar")},
+            ),
+        ]
+    ),
     Note(reading="decoder"),
 ]
 
 
 class StepperLab(Lab):
-    """Both ways to read the same text, call by call (see ``kvlab.lab.Lab``)."""
+    """The trained decoder reads and writes, with a cache and without (see ``kvlab.lab.Lab``)."""
 
-    title, notice = "stepper.title", "stepper.notice"
+    title, notice, to_try = "stepper.title", "stepper.notice", "stepper.try"
 
     def __init__(self) -> None:
-        self._recomputed, self._cached, self._table = _Calls(), _Calls(), Rows()
+        self._words, self._without, self._with = Rows(), Rows(), Rows()
+        self._query, self._next = Rows(), Rows()
+        plans = [*PLANS]
         controls = {
-            "tokens": slider(
-                "stepper.tokens", "stepper.spoken-tokens", range(1, MAX_TOKENS + 1), 6
-            ),
-            "first": radio("stepper.first", FIRST, "4"),
-            "chunk": radio("stepper.chunk", CHUNKS, "2"),
+            "plan": radio("stepper.plan.title", plans, plans[0], plans),
+            "step": slider("stepper.step", "stepper.step", range(1, N_STEPS + 1), N_STEPS),
         }
-        parts: dict[str, Part] = {
-            "recomputed": self._recomputed,
-            "cached": self._cached,
-            "calls": self._table,
-            "recomputed_grid": self._recomputed.grid,
-            "cached_grid": self._cached.grid,
+        parts = {
+            "words": self._words,
+            "without": self._without,
+            "with": self._with,
+            "query": self._query,
+            "next": self._next,
         }
         super().__init__(controls, parts, BLOCKS, STATES)
 
-    def show(self, tokens: int, first: str, chunk: str) -> Iterator[Text]:
-        """Draw all calls up to the last token read; sum up."""
-        recomputed, cached = (
-            trace_calls(tokens, int(chunk), has_cache, REFERENCE, int(first))
-            for has_cache in (False, True)
+    def show(self, plan: str, step: int) -> list[Text]:
+        """Draw all steps of a plan up to one; say what that one does."""
+        if not 1 <= step <= N_STEPS:
+            raise ValueError(f"step must be 1..{N_STEPS}, got {step}")
+        without, cached = (_trace(plan, has_cache) for has_cache in (False, True))
+        words = [f"word.{token}" for token in cached.tokens]
+        states = word_states(cached, step)
+        n_blank = MOST_WORDS - len(words)
+        self._words.show(
+            word=[*words, *[""] * n_blank],
+            state=[*states, *["unread"] * n_blank],
         )
-        self._recomputed.show(recomputed)
-        self._cached.show(cached)
-        self._table.show(
-            call=list(range(1, len(cached) + 1)),
-            tokens=[call.n_new for call in cached],
-            recomputed=[rows([call]) for call in recomputed],
-            again=[again([call]) for call in recomputed],
-            computed=[rows([call]) for call in cached],
-            read=[int(call.read.sum()) for call in cached],
-        )
-        yield from _call_texts(recomputed[-1], cached[-1])
-        for name, calls in (("recomputed", recomputed), ("cached", cached)):
-            for key, count in (("rows", rows(calls)), ("again", again(calls))):
-                yield plain(f"{name}-{key}", f"{count:,}", str(count))
-            scores = sum(call.scores for call in calls)
-            yield plain(f"{name}-scores", f"{scores:,}", str(scores))
-        n_rows, n_cached = rows(recomputed), rows(cached)
-        total = {"rows": f"{n_rows:,}", "cached": f"{n_cached:,}"}
-        yield Text("summary", "stepper.total", total | {"times": multiple(n_rows / n_cached)})
-        sizes = {"layers": str(N_LAYERS), "heads": str(REFERENCE.n_heads)}
-        yield Text("decoder", "stepper.decoder", sizes)
+        for rows, trace in ((self._without, without), (self._with, cached)):
+            rows.show(
+                state=[state for row in range(N_STEPS) for state in cell_states(trace, row, step)],
+                now=[row == step - 1 for row in range(N_STEPS) for _ in range(MOST_WORDS)],
+            )
+        close_up = self._show_query(cached, step)
+        return _texts(without, cached, plan, step, close_up)
 
-
-def _call_texts(recomputed: Call, cached: Call) -> Iterator[Text]:
-    """What the last call does, with a cache and without."""
-    first, last = recomputed.n_past, recomputed.n_past + recomputed.n_new - 1
-    if recomputed.n_new == 1:
-        yield Text("summary", "stepper.call-one", {"token": str(first)})
-    else:
-        yield Text("summary", "stepper.call-many", {"first": str(first), "last": str(last)})
-    if recomputed.n_past == 0:
-        yield Text("summary", "stepper.first-call")
-        return
-    counts = {
-        "again": str(int(recomputed.again[0].sum())),
-        "read": str(int(cached.read[0].sum())),
-        "written": str(int(cached.computed[0].sum())),
-    }
-    yield Text("summary", "stepper.later-call", counts)
-
-
-def rows(calls: list[Call]) -> int:
-    """Rows of keys and values that are computed, in all layers."""
-    return int(sum(call.computed.sum() for call in calls))
-
-
-def again(calls: list[Call]) -> int:
-    """Of these, what an earlier call had computed as well."""
-    return int(sum(call.again.sum() for call in calls))
-
-
-class _Calls(CellFigure):
-    """A line for each call, a cell for each row that it touches, the layers side by side."""
-
-    def __init__(self) -> None:
-        super().__init__(STATES, aspect_ratio=1.6, mark_size=6)
-        self.grid = Rows()
-        worded(self.figure.xaxis[0], axis_label="stepper.axis-rows")
-        worded(self.figure.yaxis[0], axis_label="stepper.axis-calls")
-        self.figure.x_range.update(start=-0.7, end=N_LAYERS * STRIDE - 1.3)
-        self.figure.y_range.update(start=MAX_TOKENS + 0.6, end=0.4)
-        ticks = {
-            layer * STRIDE + slot: slot
-            for layer in range(N_LAYERS)
-            for slot in (0, MAX_TOKENS // 2, MAX_TOKENS - 1)
-        }
-        self.figure.xaxis.ticker.ticks = list(ticks)
-        self.figure.xaxis.major_label_overrides = {x: str(slot) for x, slot in ticks.items()}
-        self.figure.yaxis.ticker.ticks = list(range(1, MAX_TOKENS + 1))
-        self._name_layers()  # now, since `xaxis` above means every axis
-        self._now = ColumnDataSource({"x": [], "y": []})
-        frame = self.figure.rect(
-            "x",
-            "y",
-            MAX_TOKENS + 0.2,
-            1.05,
-            source=self._now,
-            fill_color=None,
-            line_width=1.5,
-            line_dash="dashed",
-        )
-        themed(frame.glyph, line_color="text")
-        self.outputs |= {"now": (self._now, "data")}
-
-    def show(self, calls: list[Call]) -> None:
-        """Draw them; the last one has a frame."""
-        cells = [
-            (number, layer, slot, state(call, layer, slot))
-            for number, call in enumerate(calls, start=1)
-            for layer in range(N_LAYERS)
-            for slot in range(call.n_past + call.n_new)
-        ]
-        number, layer, slot, states = (list(column) for column in zip(*cells, strict=True))
-        self.cells.data = {
-            "x": [STRIDE * one + s for one, s in zip(layer, slot, strict=True)],
-            "y": number,
-            "layer": [one + 1 for one in layer],
-            "slot": slot,
-            "state": states,
-        }
-        self._now.data = {"x": MIDDLES, "y": [len(calls)] * N_LAYERS}
-        self._show_grid(calls)
-
-    def _show_grid(self, calls: list[Call]) -> None:
-        """The same cells for a table, which also has those that a call doesn't touch."""
-        n_total = calls[-1].n_past + calls[-1].n_new
-        cells = list(product(enumerate(calls, start=1), range(N_LAYERS), range(n_total)))
-        self.grid.show(
-            call=[number for (number, _), _, _ in cells],
-            row=[f"{layer + 1}: {slot}" for _, layer, slot in cells],
-            state=[
-                state(call, layer, slot) if slot < call.n_past + call.n_new else ""
-                for (_, call), layer, slot in cells
+    def _show_query(self, trace: Trace, step: int) -> CloseUp:
+        """The present call's query; while words are taken back, that of the call before."""
+        close_up = next(one.close_up for one in trace.steps[step - 1 :: -1] if one.close_up)
+        new = trace.steps[step - 1].computed
+        weights, parts = close_up.weights[LAYER, HEAD], close_up.weighted[LAYER, HEAD]
+        attended = close_up.attended[LAYER, HEAD]
+        largest = max(np.abs(parts).max(), np.abs(attended).max())
+        self._query.show(
+            word=[*(f"word.{trace.tokens[key]}" for key in close_up.keys), "stepper.sum"],
+            score=[*(fixed(score, 1) for score in close_up.scores[LAYER, HEAD]), ""],
+            mask=[
+                *(
+                    ("chunk" if key in new else "history") if is_open else "hidden-future"
+                    for key, is_open in zip(close_up.keys, close_up.visible, strict=True)
+                ),
+                "",
             ],
+            weight=[*([fixed(one, 2), _share(one)] for one in weights), ""],
+            value=[curve(part / largest) for part in (*parts, attended)],
         )
-
-    def _name_layers(self) -> None:
-        names = LinearAxis(
-            ticker=FixedTicker(ticks=MIDDLES),
-            axis_line_color=None,
-            major_tick_line_color=None,
-            minor_tick_line_color=None,
-            major_label_text_font_size="13px",
+        likely = np.argsort(-close_up.logits)[:MOST_LIKELY]
+        logits = close_up.logits[likely]
+        self._next.show(
+            word=[f"word.{token}" for token in likely],
+            logit=[[fixed(one, 1), _share(max(one, 0) / max(logits[0], 1e-9))] for one in logits],
         )
-        worded(names, major_label_overrides=dict(zip(MIDDLES, LAYERS, strict=True)))
-        themed(names, major_label_text_color="text")
-        self.figure.add_layout(names, "above")
+        return close_up
 
 
-def state(call: Call, layer: int, slot: int) -> str:
-    """What a call does with a row: computes it first or again, or reads it."""
-    if call.again[layer, slot]:
-        return "recompute"
-    return "chunk" if call.computed[layer, slot] else "history"
+@cache
+def _trace(plan: str, cached: bool) -> Trace:
+    params, config = load_story_decoder("float64")
+    return trace_calls(params, config, PLANS[plan], cached)
+
+
+def _share(part: float) -> float:
+    """Of 100, as fine as a bar can be seen."""
+    return round(100 * float(part), 1)
+
+
+def curve(values: FloatArray) -> str:
+    """Numbers from -1 to 1 as a row of bars from a middle line, an SVG path: each is 10 wide."""
+    bars = "".join(
+        f"V{round(-100 * float(value))}H{10 * (i + 1)}" for i, value in enumerate(values)
+    )
+    return f"M0 0{bars}V0Z"
+
+
+def word_states(trace: Trace, step: int) -> list[str]:
+    """Of each word: new in this step, read before, taken back, or not read yet."""
+    states = ["unread"] * len(trace.tokens)
+    for one in trace.steps[:step]:
+        for column in one.taken_back:
+            states[column] = "taken-back"
+        for column in one.text:
+            states[column] = "history"
+    present = trace.steps[step - 1]
+    for column in present.text[len(present.text) - present.n_new :]:
+        states[column] = "chunk"
+    return states
+
+
+def cell_states(trace: Trace, row: int, step: int) -> list[str]:
+    """Of each column in one row of the picture: what that step does with its entries, or ""."""
+    states = [""] * MOST_WORDS
+    if row < step:
+        one = trace.steps[row]
+        touched = {
+            "history": one.read,
+            "chunk": one.computed,
+            "recompute": one.again,
+            "hidden-future": one.taken_back,
+        }
+        for state, columns in touched.items():
+            for column in columns:
+                states[column] = state
+    return states
+
+
+# ------------------------------------------------------------------ in words
+
+
+def _texts(without: Trace, cached: Trace, plan: str, step: int, close_up: CloseUp) -> list[Text]:
+    texts = [
+        *_summary(without.steps[step - 1], cached.steps[step - 1], plan, step),
+        Text("next-word", f"word.{cached.steps[step - 1].next_token}"),
+        Text("query-word", f"word.{cached.tokens[close_up.column]}"),
+        Text("query-note", "stepper.query-note", {"layer": str(LAYER + 1), "head": str(HEAD + 1)}),
+    ]
+    for name, trace in (("without", without), ("with", cached)):
+        steps = trace.steps[:step]
+        counts = {
+            "computed": sum(len(one.computed) for one in steps),
+            "again": sum(len(one.again) for one in steps),
+            "scores": sum(one.scores for one in steps),
+        }
+        for key, count in counts.items():
+            texts.append(plain(f"{name}-{key}", f"{count:,}", str(count)))
+    _, config = load_story_decoder("float64")
+    sizes = {"layers": str(config.n_layers), "heads": str(config.n_heads)}
+    return [*texts, Text("decoder", "stepper.decoder", sizes)]
+
+
+def _summary(without: Step, cached: Step, plan: str, step: int) -> list[Text]:
+    """What this step is, what it costs both ways, and what it comes to."""
+    move = PLANS[plan][step - 1]
+    lengths = {"P": str(len(cached.text) - cached.n_new), "C": str(cached.n_new)}
+    if isinstance(move, TakeBack):
+        texts = [Text("summary", "stepper.takes-back", {"count": str(move.n_tokens)})]
+    elif step == 1:
+        texts = [Text("summary", "stepper.first-call", lengths)]
+    else:
+        costs = {"computed": str(len(without.computed)), "again": str(len(without.again))}
+        kept = {"new": str(len(cached.computed)), "kept": str(len(cached.read))}
+        texts = [
+            Text("summary", CALLS[plan] if move.tokens else "stepper.call.write", lengths),
+            Text("summary", "stepper.costs", costs | kept),
+        ]
+    return [*texts, Text("summary", "stepper.says"), Text("summary", f"word.{cached.next_token}")]

@@ -105,9 +105,67 @@ class Passage:
     of: str
     """The output with a column ``state``, one a word."""
     words: Sequence[str]
-    """Messages."""
+    """Messages; none: they change as well, and are the output's column ``word``."""
     next_word: str
     """Key of a read-out."""
+
+
+@dataclass(frozen=True)
+class Player:
+    """The buttons Play, Back and Next, which move a slider (site/js/lab-steps.js)."""
+
+    control: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Steps downwards, words across: a picture that is a table (site/js/lab-grids.js)."""
+
+    title: str
+    of: str
+    """The output with a ``state`` for each cell, row by row, and whether its step is ``now``."""
+    words_of: str
+    """The output with a ``word``, a message, and a ``state`` for each column."""
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Such pictures side by side where there is room."""
+
+    grids: Sequence[Grid]
+    corner: str
+    """What the headings of the rows are."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """Of a ``Chart``: its heading, and what its values are."""
+
+    heading: str
+    kind: str
+    """"word": a message; "state": shows its mark; "bar": a text and the share of 100 that is drawn;
+    "curve": an SVG path in a box of 160 x 200, its middle line at 0, which is never ""; "text"."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A table with pictures in its cells (site/js/lab-grids.js); a cell without a value is ""."""
+
+    title: str
+    of: str
+    columns: Mapping[str, Column]
+    """Column of the source -> what it is; the first, of kind "word", heads the rows."""
+    about: str = ""
+    """Key of a read-out that the title ends with."""
+    note: str = ""
+    """Key of a sentence below the title."""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Such tables side by side where there is room."""
+
+    charts: Sequence[Chart]
 
 
 @dataclass(frozen=True)
@@ -160,7 +218,20 @@ class CandidateBar:
     back: str
 
 
-Block = Legend | Figure | Passage | Side | Summary | Readouts | Fold | Note | CandidateBar
+Block = (
+    Legend
+    | Figure
+    | Passage
+    | Player
+    | Grids
+    | Charts
+    | Side
+    | Summary
+    | Readouts
+    | Fold
+    | Note
+    | CandidateBar
+)
 
 
 def key(mark: str, colour: str, message: Words, reading: str = "") -> Entry:

@@ -49,7 +49,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from kvproof.checking import Finding, Report, assert_cache_matches, check
     from kvproof.experiments.blind_spots import BlindSpots, blind_spots
-    from kvproof.experiments.call_trace import Call, trace_calls
+    from kvproof.experiments.call_trace import Feed, Step, TakeBack, trace_calls
     from kvproof.experiments.compare_storages import StorageReport, compare_storages
     from kvproof.experiments.memory_plan import KeptBytes, plan_memory
     from kvproof.experiments.one_call import decoder_result
@@ -59,12 +59,12 @@ __all__ = [
     "MODERN",
     "REFERENCE",
     "BlindSpots",
-    "Call",
     "Claim",
     "ConcatCache",
     "Costs",
     "DecoderConfig",
     "FastDecoder",
+    "Feed",
     "Finding",
     "KVCache",
     "KeptBytes",
@@ -74,7 +74,9 @@ __all__ = [
     "Proof",
     "Report",
     "StaleCacheError",
+    "Step",
     "StorageReport",
+    "TakeBack",
     "TrimReport",
     "assert_cache_matches",
     "blind_spots",
@@ -116,11 +118,13 @@ __all__ = [
 
 _LATE = {
     "BlindSpots": "experiments.blind_spots",
-    "Call": "experiments.call_trace",
+    "Feed": "experiments.call_trace",
     "Finding": "checking",
     "KeptBytes": "experiments.memory_plan",
     "Report": "checking",
+    "Step": "experiments.call_trace",
     "StorageReport": "experiments.compare_storages",
+    "TakeBack": "experiments.call_trace",
     "assert_cache_matches": "checking",
     "blind_spots": "experiments.blind_spots",
     "check": "checking",

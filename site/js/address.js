@@ -21,6 +21,8 @@ const MOST_LETTERS = 60;
 
 /** @type {Record<string, string>} */
 const SHORT = { "mask.n_past": "P", "mask.n_new": "C", "mask.dtype": "dtype", "blind.bug": "bug" };
+/** Controls that older links name: what they chose is no more, so the lab shows its beginning. */
+const RETIRED = new Set(["stepper.tokens", "stepper.first", "stepper.chunk"]);
 /** A control that rests for so long has settled: a drag makes one entry of the history. */
 const SETTLED_MS = 500;
 
@@ -71,7 +73,9 @@ export class Address {
         this.#show(name);
       } else if (name.startsWith(`${lab}.`)) {
         this.#wanted.delete(name);
-        this.#notice.add(say("link.unknown", { name: brief(name) }));
+        if (!RETIRED.has(name)) {
+          this.#notice.add(say("link.unknown", { name: brief(name) }));
+        }
       }
     }
     this.#write("replaceState");

@@ -22,6 +22,16 @@ export class LabControl {
     this.initial = this.text;
   }
 
+  /** Of a slider. @returns {number} */
+  get first() {
+    return this.#model.start;
+  }
+
+  /** Of a slider. @returns {number} */
+  get last() {
+    return this.#model.end;
+  }
+
   get text() {
     const value = this.#model[this.#attr];
     return this.#attr === "active" ? (this.#choices?.[value] ?? "") : String(value);

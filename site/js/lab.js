@@ -3,7 +3,9 @@
 
 import { CandidateBar } from "./candidate-bar.js";
 import { LabDocument } from "./lab-document.js";
+import { showGrids } from "./lab-grids.js";
 import { showPassage } from "./lab-passage.js";
+import { LabSteps } from "./lab-steps.js";
 import { showTables } from "./lab-tables.js";
 import { showTexts } from "./lab-texts.js";
 
@@ -39,6 +41,7 @@ export class Lab {
   #python;
   #failed;
   #bar;
+  #steps;
   /** @type {Candidate | undefined} */
   #candidate;
   /** Its answer takes so long that the lab shows what it came with. */
@@ -86,9 +89,11 @@ export class Lab {
     this.#marks = marks;
     this.#python = python;
     this.#failed = failed;
-    const section = document.querySelector(`[data-lab="${name}"]`);
-    this.#bar = CandidateBar.of(/** @type {HTMLElement} */ (section), back);
+    const section = /** @type {HTMLElement} */ (document.querySelector(`[data-lab="${name}"]`));
+    this.#bar = CandidateBar.of(section, back);
     this.#document.onControls(() => this.#update());
+    this.#steps = LabSteps.of(section, this.controls);
+    this.#document.onControls(() => this.#steps?.moved());
     this.#update();
   }
 
@@ -96,9 +101,12 @@ export class Lab {
     return this.#document.controls;
   }
 
-  /** @param {() => void} moved */
+  /** @param {() => void} moved not told of each step while playing, but when that ends */
   onControls(moved) {
-    this.#document.onControls(moved);
+    this.#document.onControls(() => this.#steps?.isPlaying || moved());
+    if (this.#steps) {
+      this.#steps.onStop = moved;
+    }
   }
 
   recolour() {
@@ -251,6 +259,7 @@ export class Lab {
     this.#document.apply(state);
     showTexts(this.#name, this.#document.output(state, "texts"));
     showPassage(this.#name, (name) => this.#document.output(state, name));
+    showGrids(this.#name, (name) => this.#document.output(state, name), this.#marks);
     showTables(this.#name, (name) => this.#document.output(state, name), this.#marks);
     this.#bar?.name(candidate);
   }

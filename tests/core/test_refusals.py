@@ -22,7 +22,6 @@ from kvproof import (
     plan_memory,
     prove,
     receptive_field,
-    trace_calls,
     trim_or_refeed,
 )
 from kvproof.experiments.costs import measure_costs
@@ -60,11 +59,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: compare_storages(4.5), "prefix must be an integer, got 4.5"),  # type: ignore[arg-type]
     (lambda: compare_storages(4, 2, "float16"), "float16"),
     # Calls, reach and blind spots.
-    (lambda: trace_calls(0, 1), "n_total must be 1..64, got 0"),
-    (lambda: trace_calls(65, 1), "n_total must be 1..64, got 65"),
-    (lambda: trace_calls(4, 0), "chunk must be at least 1, got 0"),
-    (lambda: trace_calls(4, 1.5), "chunk must be an integer, got 1.5"),  # type: ignore[arg-type]
-    (lambda: trace_calls(4, 2, first=0), "first must be at least 1, got 0"),
     (lambda: perturb_future(-1), "changed must be 0..23, got -1"),
     (lambda: perturb_future(24), "changed must be 0..23, got 24"),
     (lambda: trim_or_refeed(24, 0), LENGTHS),

@@ -19,6 +19,7 @@ from kvsite.formats import number, shape
         ([number(n) for n in (9.5367e-07, 1.33e-15)], "9.5 × 10⁻⁷; 1.3 × 10⁻¹⁵"),
         ([number(n) for n in (0.00099, 0.000999)], "9.9 × 10⁻⁴; 1.0 × 10⁻³"),
         ([number(264.5, 4), number(5.13, 2), number(3.5e-7, 4)], "264.5; 5.1; 3.50 × 10⁻⁷"),
+        ([formats.fixed(n, 1) for n in (78.54, -17.75, -0.04, 0)], "78.5; −17.8; 0.0; 0.0"),
         ([formats.number(n) for n in (np.inf, -np.inf, np.nan)], "∞; −∞; NaN"),
         ([percent(n) for n in (0, 0.001, 0.778, 0.999, 1)], "0%; 1%; 78%; 99%; 100%"),
         ([size(n) for n in (512, 1_023, 278_528, 2**30)], "512 B; 1,023 B; 272 KiB; 1 GiB"),

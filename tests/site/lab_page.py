@@ -12,6 +12,9 @@ from kvsite.words import TEXTS, load_catalogue
 PYTHON_STARTS = 120_000
 """Milliseconds at most until Python answers on a slow machine; nothing here measures time."""
 
+PICTURES_ARE_TABLES = {"stepper"}
+"""Labs without a canvas, which need no tables beside it (tests/site/test_stepper.py)."""
+
 CONTROLS = ("n_past", "n_new", "dtype")
 DTYPES = ("float32", "float64")
 

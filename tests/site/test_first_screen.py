@@ -77,7 +77,7 @@ WANTED = [
     f"#{FIRST}-n_new",
     f"#{FIRST}-mistake",
     f"#{FIRST}-dtype",
-    ".passage",
+    "#story-lab .passage",
     f"#{FIRST}-lab .verdict strong",
     f"#{FIRST}-right-summary",
     f"#{FIRST}-wrong-summary",
@@ -118,7 +118,7 @@ def test_the_story_stands_there_in_the_pages_language(
     """Word by word, in the passage and at the axes; what the text hasn't isn't seen."""
     page = open_first(open_page, site_url, "desktop", language)
     names = labels(STORY, language.code.lower())
-    words = page.locator(".passage > span:not(.next)")
+    words = page.locator("#story-lab .passage > span:not(.next)")
     assert [text.strip() for text in words.all_inner_texts()[5:]] == names[5:]
     expect(words.nth(4)).to_be_hidden()
     expect(words.nth(5)).to_be_visible()
@@ -143,7 +143,7 @@ def test_keys_change_the_verdict_before_any_python(
     open_page: OpenPage, site_url: str, size: str, language: Language
 ) -> None:
     page = open_first(open_page, site_url, size, language)
-    places = page.locator(".passage > span").evaluate_all(
+    places = page.locator("#story-lab .passage > span").evaluate_all(
         "words => words.map((word) => [word.offsetLeft, word.offsetTop])"
     )
     past = page.locator(f"#{FIRST}-n_past").get_by_role("slider")
@@ -160,12 +160,12 @@ def test_keys_change_the_verdict_before_any_python(
     expect_state(page, state | {"mistake": "restarted", "dtype": "float32"}, language)
     assert not page.workers
     expect(page.locator("html")).to_have_attribute("data-runtime-state", "prebuilt")
-    shown = page.locator(".passage > span").evaluate_all(
+    shown = page.locator("#story-lab .passage > span").evaluate_all(
         "words => words.map((word) => [word.offsetLeft, word.offsetTop])"
     )
     assert shown[:-1] == places[:-1], "words keep their places"
     states = outputs_of(state)["story.rows"]["state"]
-    words = page.locator(".passage > span:not(.next)")
+    words = page.locator("#story-lab .passage > span:not(.next)")
     classes = words.evaluate_all("all => all.map((word) => word.className)")
     assert classes == states
 
@@ -206,7 +206,7 @@ def test_without_scripts_the_verdicts_and_the_masks_are_there(
         rows = table_texts(page.locator(f"#{FIRST}-{name}-mask"))
         assert [row[0] for row in rows] == labels(STORY[-5:])
         assert [[mark == "●" for mark in row[1:]] for row in rows] == mask.tolist()
-    expect(page.locator(".passage .next")).to_contain_text("cave.")
+    expect(page.locator("#story-lab .passage .next")).to_contain_text("cave.")
     expect(page.locator(f"#{FIRST}-lab .controls")).to_be_hidden()
 
 

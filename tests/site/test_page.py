@@ -257,8 +257,8 @@ def test_every_page_fits_a_phone(visit: Visit) -> None:
     expect_accessible(page, ["scrollable-region-focusable"])  # here boxes scroll
 
 
-DRAWN = ".plot > .bk-Figure"
-"""The place of a figure that Bokeh has drawn."""
+DRAWN = ".plot > .bk-Figure, #stepper-step > *"
+"""What Bokeh has drawn in its place: a figure, or the controls of the lab that has none."""
 
 
 def test_every_page_has_a_strict_policy_that_works(visit: Visit) -> None:
