@@ -121,7 +121,7 @@ def _shown(value: object) -> CellResult:
     described = None if describe is None else describe(value)
     bundle = described if isinstance(described, dict) else {}
     text = bundle.get("text/plain")
-    report = json.dumps(_written(bundle[REPORT]), allow_nan=False) if REPORT in bundle else None
+    report = json.dumps(written(bundle[REPORT]), allow_nan=False) if REPORT in bundle else None
     return CellResult(
         _shortened(repr(value) if text is None else text),
         report if report is None or len(report) <= MAX_CHARACTERS else None,
@@ -129,7 +129,7 @@ def _shown(value: object) -> CellResult:
     )
 
 
-def _written(report: object) -> object:
+def written(report: object) -> object:
     """A report with each amount as it is written beside it: the page writes no numbers."""
     if not isinstance(report, dict):
         return report

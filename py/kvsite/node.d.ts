@@ -1,7 +1,8 @@
-// What wasm.mjs uses of Node. Node's own types would let the page's code use what only Node has.
+// What wasm.mjs and report.mjs use of Node. Node's own types would let the page's code use what only Node has.
 
 declare module "node:fs" {
   function readFileSync(path: string): Uint8Array;
+  function readFileSync(file: 0, encoding: "utf-8"): string;
   function writeFileSync(path: string, data: Uint8Array): void;
   export default { readFileSync, writeFileSync };
 }

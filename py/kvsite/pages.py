@@ -22,6 +22,7 @@ from kvlab.cells import Cell, load_cells
 from kvproof.experiments.audit import FILES
 from kvproof.experiments.record import run
 from kvproof.kinds import KINDS, Kind
+from kvsite import checker_page
 from kvsite.api import public_modules
 from kvsite.assets import SITE, Assets, style_sheet
 from kvsite.error_curve import error_curve_figure
@@ -42,6 +43,7 @@ from kvsite.numbers import numbers
 from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.prose import inline, table_of_contents, to_html
+from kvsite.report import Shown, drawn_reports
 from kvsite.specimens import specimen_kinds
 from kvsite.stamps import digest, is_fresh, new_folder
 from kvsite.timing import (
@@ -58,6 +60,7 @@ from kvsite.words import Catalogue
 
 NUMBERS = BUILD / "numbers"
 MUSEUM = BUILD / "museum"
+CHECKER_PAGE = BUILD / "checker_page"
 T = TypeVar("T")
 NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six"]
 NUMBER_WORDS += ["seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -82,6 +85,7 @@ def build_pages(folder: Path, build: str) -> None:
         pages.write_api()
         pages.write_notebook()
         pages.write_museum()
+        pages.write_check()
         pages.write_notices()
     english = Pages(folder, assets, ENGLISH)
     english.write_index("index.html")
@@ -157,6 +161,13 @@ class Pages:
             **_ways(path),
         }
         front, content = self._prose("museum.md", context)
+        self._write(path, **front, content=Markup(content))
+
+    def write_check(self) -> None:
+        """A test to paste, the checker with a cell, and what it can see."""
+        path = self._path("check.html")
+        context = {**check_context(self._language), **_ways(path)}
+        front, content = self._prose("check.md", context)
         self._write(path, **front, content=Markup(content))
 
     def write_notices(self) -> None:
@@ -264,8 +275,31 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         ),
         "cells": cells,
         "check_yours": check_yours,
+        "reports": reports(language),
         "specimen_kinds": specimen_kinds(language.code.lower()),
     }
+
+
+def check_context(language: Language) -> dict[str, Any]:
+    """What the page of the checker shows besides what the article does."""
+    return {
+        "measured": kept_checks(),
+        "reports": reports(language),
+        "listings": checker_page.listings(),
+        "limits": checker_page.limits(),
+        "kinds": KINDS,
+        "wheel": build_wheel().name,
+        "check_yours": shown_cell(load_cells(SITE / "cells")[-1]),
+        "specimen_kinds": specimen_kinds(language.code.lower()),
+    }
+
+
+@cache
+def reports(language: Language) -> dict[str, Markup]:
+    """Reports that stand in a page before anything has run: of the cell's decoder, and in short."""
+    kept = kept_checks()
+    shown = {"of_cell": Shown(kept.of_cell), "on_home": Shown(kept.on_home, in_short=True)}
+    return drawn_reports(language, shown)
 
 
 @cache
@@ -280,6 +314,12 @@ def kept_museum() -> dict[Kind, Measured]:
     return _kept(MUSEUM, measured)
 
 
+@cache
+def kept_checks() -> checker_page.Measured:
+    """``checker_page.measured()``, kept likewise."""
+    return _kept(CHECKER_PAGE, checker_page.measured)
+
+
 def _kept(target: Path, compute: Callable[[], T]) -> T:
     sources = target / "sources.json"
     kept = [ROOT / name for name in json.loads(sources.read_text())] if sources.exists() else []
@@ -289,7 +329,8 @@ def _kept(target: Path, compute: Callable[[], T]) -> T:
     found = compute()
     files = [Path(getattr(module, "__file__", None) or "") for module in sys.modules.values()]
     made_of = [file for file in files if file.is_relative_to(PY)]
-    made_of += [ROOT / "notebooks", REQUIREMENTS / "site.txt"]
+    made_of += [ROOT / "notebooks", SITE / "cells", checker_page.LISTINGS]
+    made_of.append(REQUIREMENTS / "site.txt")
     with new_folder(target, digest(made_of)) as folder:
         names = [path.relative_to(ROOT).as_posix() for path in made_of]
         (folder / sources.name).write_text(json.dumps(names))

@@ -1,7 +1,7 @@
 // What one cell has written. All of it is inserted as text.
 
 import { element } from "./cell-element.js";
-import { drawnReport, summary } from "./cell-report.js";
+import { copyOnClick, drawnReport, summary } from "./cell-report.js";
 
 /** @typedef {"stdout" | "stderr" | "notice" | "value" | "error"} OutputKind */
 
@@ -10,16 +10,36 @@ export class CellOutput {
   /** @type {{kind: string, text: string}[]} */
   #waiting = [];
   #frame = 0;
+  #prebuilt;
 
-  /** @param {string} label */
-  constructor(label) {
+  /**
+   * @param {string} label
+   * @param {Element | null} prebuilt what the cell writes as it stands, until it runs
+   */
+  constructor(label, prebuilt) {
     this.element = element("div", {
       className: "cell-output",
       role: "region",
       ariaLabel: label,
       tabIndex: 0,
-      hidden: true,
+      hidden: !prebuilt,
     });
+    this.#prebuilt = prebuilt;
+    if (prebuilt) {
+      this.element.append(prebuilt);
+    }
+    this.element.addEventListener("click", copyOnClick);
+  }
+
+  /**
+   * What was prebuilt is of one text only.
+   *
+   * @param {boolean} isThatText whether it stands in the cell
+   */
+  edited(isThatText) {
+    if (this.#prebuilt?.isConnected) {
+      this.element.hidden = !isThatText;
+    }
   }
 
   clear() {

@@ -1,6 +1,8 @@
 // A checker's report, drawn from its data. All of it is inserted as text.
+//
+// The build draws with this, too (kvsite/report.mjs): nothing but what `element` makes is used.
 
-import { button, element, heading } from "./cell-element.js";
+import { element, heading } from "./cell-element.js";
 import { paragraph, say } from "./words.js";
 
 /**
@@ -91,6 +93,19 @@ export function drawnReport(report, text) {
   ]);
 }
 
+/**
+ * The verdict, the first finding and what speaks for it: for a page that shows one in passing.
+ *
+ * @param {Report} report
+ */
+export function drawnInShort(report) {
+  const facts = drawnFacts(report.findings[0], report.meanings);
+  return element("div", { className: "report" }, [
+    drawnVerdict(report),
+    element("section", { className: "report-finding" }, facts),
+  ]);
+}
+
 /** @param {Report} report */
 function drawnVerdict({ decoder, verdict, n_calls, seconds, dtype, written }) {
   const sign = SIGNS[verdict.id] ?? "?";
@@ -102,7 +117,7 @@ function drawnVerdict({ decoder, verdict, n_calls, seconds, dtype, written }) {
   line.dataset.sign = sign;
   const facts = say("report.facts", {
     calls: n_calls,
-    seconds: seconds.toFixed(1),
+    seconds: seconds < 1 ? seconds.toPrecision(1) : seconds.toFixed(1),
     dtype,
     noise: written.noise,
     tolerance: written.tolerance,
@@ -115,17 +130,37 @@ function drawnVerdict({ decoder, verdict, n_calls, seconds, dtype, written }) {
  * @param {Record<string, string>} meanings
  */
 function drawnFinding(finding, meanings) {
-  const { kind, evidence, alternatives, influence, snippet } = finding;
-  const title = element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]);
-  const others = alternatives.map(({ kind: other, confidence, why }) => {
-    const args = { percent: percent(confidence), meaning: meanings[other] };
+  const others = finding.alternatives.map(({ kind, confidence, why }) => {
+    const args = { percent: percent(confidence), meaning: meanings[kind] };
     const said = why
       ? say("report.alternative-why", { ...args, why: why.text })
       : say("report.alternative", args);
-    return element("li", {}, [element("code", {}, [other]), ` ${said}`]);
+    return element("li", {}, [element("code", {}, [kind]), ` ${said}`]);
   });
   return element("section", { className: "report-finding" }, [
-    title,
+    ...drawnFacts(finding, meanings),
+    ...(others.length
+      ? [
+          element("p", { className: "report-label" }, [
+            say("report.alternatives", { percent: percent(finding.confidence) }),
+          ]),
+          element("ul", {}, others),
+        ]
+      : []),
+    ...(finding.snippet ? [copyable(say("report.snippet"), finding.snippet, "en")] : []),
+  ]);
+}
+
+/**
+ * Its name, where it is seen, and what speaks for it.
+ *
+ * @param {Finding} finding
+ * @param {Record<string, string>} meanings
+ */
+function drawnFacts(finding, meanings) {
+  const { kind, evidence, influence } = finding;
+  return [
+    element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]),
     ...(finding.case ? [drawnCase(finding.case, finding.first_bad)] : []),
     ...amounts(finding),
     ...(influence ? [drawnInfluence(influence)] : []),
@@ -135,16 +170,7 @@ function drawnFinding(finding, meanings) {
       {},
       evidence.map(({ text }) => element("li", {}, [sentence(text)])),
     ),
-    ...(others.length
-      ? [
-          element("p", { className: "report-label" }, [
-            say("report.alternatives", { percent: percent(finding.confidence) }),
-          ]),
-          element("ul", {}, others),
-        ]
-      : []),
-    ...(snippet ? [copyable(say("report.snippet"), snippet, "en")] : []),
-  ]);
+  ];
 }
 
 /**
@@ -170,7 +196,9 @@ function drawnCase({ tokens, ops, lengths }, firstBad) {
   const heads = ops.map(({ text }, index) => {
     const isBad = index === firstBad.operation;
     const head = heading("col", isBad ? `${text} ✗` : text);
-    head.classList.toggle("bad", isBad);
+    if (isBad) {
+      head.className = "bad";
+    }
     return head;
   });
   const rows = tokens.map((_, row) => [
@@ -323,11 +351,23 @@ function folded(title, content, open = false) {
  */
 function copyable(title, text, lang) {
   const pre = element("pre", { role: "region", ariaLabel: title, tabIndex: 0, lang }, [text]);
+  const copy = element("button", {}, [say("report.copy")]);
   const said = element("span", { role: "status" });
-  const copy = button(say("report.copy"), async () => {
-    said.textContent = (await copied(text, pre)) ? say("report.copied") : say("report.select");
-  });
   return folded(title, [element("div", { className: "report-copy" }, [copy, said]), pre]);
+}
+
+/**
+ * After a click somewhere in what holds a report: one on a button to copy does that.
+ *
+ * @param {Event} event
+ */
+export async function copyOnClick({ target }) {
+  const copy = /** @type {Element} */ (target).closest(".report-copy button");
+  const pre = copy?.closest("details")?.querySelector("pre");
+  if (copy?.nextElementSibling && pre) {
+    const isCopied = await copied(pre.textContent ?? "", pre);
+    copy.nextElementSibling.textContent = isCopied ? say("report.copied") : say("report.select");
+  }
 }
 
 /**

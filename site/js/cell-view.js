@@ -26,7 +26,10 @@ export class CellView {
     this.name = section.dataset.cell ?? "";
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
     this.original = (this.#source.textContent ?? "").trimEnd();
-    this.output = new CellOutput(say("cells.output", { number }));
+    this.output = new CellOutput(
+      say("cells.output", { number }),
+      section.querySelector(".prebuilt-output"),
+    );
     const box = element("div", { className: "cell-box" }, [this.#head(number, () => run(false))]);
     pre.replaceWith(box);
     this.#editor = createEditor({
@@ -37,6 +40,7 @@ export class CellView {
       onRun: run,
       onEdit: () => {
         this.#source.textContent = uncovered(this.text);
+        this.output.edited(this.text === this.original);
         edited();
       },
     });

@@ -35,6 +35,13 @@ for (const link of languages) {
   link.classList.toggle("chosen", kept("language") === language);
 }
 
+// A file's whole address, wherever the site lies: pip takes it.
+for (const place of /** @type {NodeListOf<HTMLElement>} */ (
+  document.querySelectorAll("[data-address]")
+)) {
+  place.textContent = new URL(place.dataset.address ?? "", document.baseURI).href;
+}
+
 // At the top of the page what floats would lie over the first picture; the focus brings it back.
 const top = document.querySelector(".site-header");
 const reading = document.querySelector(".reading");

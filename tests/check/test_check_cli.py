@@ -50,7 +50,7 @@ def test_a_wrong_decoder_gives_1_and_its_report_as_json(tmp_path: Path, capsys: 
     assert main(["check", *arguments]) == 1
     report = json.loads(path.read_text())
     assert (report["ok"], report["findings"][0]["kind"]) == (False, "ROW-PERM")
-    assert "ROW-PERM: the rows of the cache" in capsys.readouterr().out
+    assert "ROW-PERM: the sequences in the cache" in capsys.readouterr().out
     chinese = ["--language", "zh-hans", "--json", str(tmp_path / "zh.json")]
     assert main(["check", f"{HERE}:ForgetsAfterReorder", *chinese]) == 1
     meaning = json.loads((tmp_path / "zh.json").read_text("utf-8"))["meanings"]["ROW-PERM"]

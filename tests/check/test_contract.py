@@ -154,7 +154,7 @@ def test_the_smallest_case_is_small_and_its_snippet_shows_the_error() -> None:
 
 def test_operations_are_checked_when_they_are_there() -> None:
     assert_cache_matches(Plain())
-    with pytest.raises(AssertionError, match="ROW-PERM: the rows of the cache are not permuted"):
+    with pytest.raises(AssertionError, match="ROW-PERM: the sequences in the cache are not"):
         assert_cache_matches(decoders.ForgetsAfterReorder())
 
 

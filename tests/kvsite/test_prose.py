@@ -11,7 +11,7 @@ from kvsite.languages import PAGES
 from kvsite.notebook import TEXTS as NOTEBOOK_TEXTS
 from kvsite.words import TEXTS, load_catalogue
 
-PAGE_NAMES = ("index.md", "notebook.md")
+PAGE_NAMES = ("index.md", "check.md", "notebook.md")
 
 
 def source(language: str, page: str) -> str:
@@ -56,8 +56,8 @@ def test_no_number_is_typed(language: str, page: str) -> None:
     """Small ones name things (C = 1, layer 2); what was measured or counted is longer."""
     typed = re.findall(r"(?<![\w.])\d[\d,.]*\d\b(?!\w)", bare(source(language, page)))
     years = re.compile(
-        r"20[12]\d|2\.1|29|95"
-    )  # of papers; of flash-attention; exponent; percentile
+        r"20[12]\d|2\.1|29|95|16"
+    )  # of papers; of flash-attention; exponent; percentile; bits
     assert [number for number in typed if not years.fullmatch(number)] == []
 
 
