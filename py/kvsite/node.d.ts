@@ -2,7 +2,6 @@
 
 declare module "node:fs" {
   function readFileSync(path: string): Uint8Array;
-  function readFileSync(file: 0, encoding: "utf-8"): string;
   function writeFileSync(path: string, data: Uint8Array): void;
   export default { readFileSync, writeFileSync };
 }
@@ -15,9 +14,10 @@ declare module "node:path" {
 
 declare module "node:process" {
   const argv: string[];
+  const stdin: { setEncoding(encoding: "utf-8"): AsyncIterable<string> };
   const stdout: { write(text: string): boolean };
   function exit(code: number): never;
-  export default { argv, stdout, exit };
+  export default { argv, stdin, stdout, exit };
 }
 
 declare module "node:url" {

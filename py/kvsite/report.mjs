@@ -2,7 +2,6 @@
 //
 // Reads {messages, lang, reports: {name: {report, text, inShort}}} and writes {name: HTML}.
 
-import fs from "node:fs";
 import process from "node:process";
 
 /** @type {Record<string, string>} A property whose attribute has another name. */
@@ -54,7 +53,11 @@ function escaped(text) {
   return text.replace(/[&<>"]/g, (sign) => signs[sign]);
 }
 
-const { messages, lang, reports } = JSON.parse(fs.readFileSync(0, "utf-8"));
+let question = "";
+for await (const piece of process.stdin.setEncoding("utf-8")) {
+  question += piece; // read at once, a pipe that isn't full yet would be an error
+}
+const { messages, lang, reports } = JSON.parse(question);
 /** @type {any} */ (globalThis).document = {
   /** @param {string} tag */
   createElement: (tag) => new Part(tag),
