@@ -17,6 +17,7 @@ from kvproof.kinds import KINDS, Kind
 from kvproof.zoo import SPECIMENS
 from kvsite.languages import ENGLISH, Language
 from kvsite.paths import CHECKED
+from kvsite.specimens import specimen_labels
 from kvsite.words import TEXTS, Catalogue, load_catalogue
 
 ROOMS: dict[str, dict[Kind, str]] = {
@@ -185,6 +186,8 @@ class Card:
     missed_by: list[str]
     """IDs of messages."""
     specimen: str
+    label: str
+    """What the page calls the specimen."""
     finding: Finding
     evidence: str
     """The first thing that speaks for it."""
@@ -236,6 +239,7 @@ def card(kind: Kind, specimen: str, found: Measured, language: Language) -> Card
         words[f"{kind}.catch"],
         [message for habit, message in HABITS.items() if habit in found.missed_by],
         specimen,
+        specimen_labels(language)[specimen],
         finding,
         finding.evidence[0].text(code),
         steps(finding),

@@ -276,7 +276,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
         "cells": cells,
         "check_yours": check_yours,
         "reports": reports(language),
-        "specimen_kinds": specimen_kinds(language.code.lower()),
+        "specimen_kinds": specimen_kinds(language),
     }
 
 
@@ -290,7 +290,7 @@ def check_context(language: Language) -> dict[str, Any]:
         "kinds": KINDS,
         "wheel": build_wheel().name,
         "check_yours": shown_cell(load_cells(SITE / "cells")[-1]),
-        "specimen_kinds": specimen_kinds(language.code.lower()),
+        "specimen_kinds": specimen_kinds(language),
     }
 
 

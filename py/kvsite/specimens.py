@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from kvproof.checking.report import meaning
 from kvproof.zoo import SPECIMENS, Specimen
+from kvsite.languages import ENGLISH, Language
 from kvsite.paths import PY
+from kvsite.words import TEXTS, load_catalogue
 
 ZOO = "kvproof.zoo."
 BASE = "kvproof.zoo.right"
@@ -39,12 +41,25 @@ def specimen_sources() -> dict[str, str]:
     return {name: specimen_source(one) for name, one in SPECIMENS.items()}
 
 
-def specimen_kinds(language: str) -> list[tuple[str, str, list[str]]]:
-    """Each kind with its meaning and the names of its specimens, in the order of the zoo."""
+def specimen_kinds(language: Language) -> list[tuple[str, str, dict[str, str]]]:
+    """Each kind with its meaning and its specimens, in the order of the zoo: name -> label."""
+    labels = specimen_labels(language)
     return [
-        (kind, meaning(kind).text(language), [one.name for one in specimens])
+        (
+            kind,
+            meaning(kind).text(language.code.lower()),
+            {one.name: labels[one.name] for one in specimens},
+        )
         for kind, specimens in groupby(SPECIMENS.values(), lambda one: one.kind)
     ]
+
+
+def specimen_labels(language: Language) -> dict[str, str]:
+    """What a page calls each specimen; its name is English."""
+    if language == ENGLISH:
+        return {name: name for name in SPECIMENS}
+    words = load_catalogue(TEXTS / f"zoo_{language.source}.toml")
+    return {name: language.from_source(words[name]) for name in SPECIMENS}
 
 
 def specimen_source(specimen: Specimen) -> str:

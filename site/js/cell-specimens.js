@@ -77,7 +77,7 @@ export class Specimens {
       this.#back.hidden = false;
     }
     this.#view.load(text);
-    const loaded = name ? say("specimens.loaded", { name }) : say("specimens.loaded-original");
+    const loaded = name ? say("specimens.loaded", { name: this.#label }) : say("specimens.loaded-original");
     const kept = this.#back.hidden ? [] : [say("specimens.kept")];
     this.#said.textContent = paragraph([loaded, ...kept]);
   }
@@ -87,6 +87,11 @@ export class Specimens {
     this.#back.hidden = true;
     this.#view.load(this.#written);
     this.#said.textContent = say("specimens.is-back");
+  }
+
+  /** What the page calls the one that is chosen. */
+  get #label() {
+    return this.#select.selectedOptions[0].text;
   }
 
   #fetched() {

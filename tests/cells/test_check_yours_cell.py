@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from kvlab.cells import load_cells
 from kvproof.checking.report import MIME_TYPE
 from kvproof.zoo import KINDS, SPECIMENS
 from kvsite import specimens
+from kvsite.languages import ENGLISH, LANGUAGES
 from kvsite.paths import PY
-from kvsite.specimens import specimen_kinds, specimen_source
+from kvsite.specimens import specimen_kinds, specimen_labels, specimen_source
+from kvsite.words import TEXTS, load_catalogue
 
 if TYPE_CHECKING:
     from tests.cells.conftest import Notebook
@@ -123,9 +126,20 @@ def test_a_specimen_is_the_zoos_class_with_its_facts(name: str) -> None:
 
 
 def test_the_list_of_kinds_is_that_of_the_zoo() -> None:
-    listed = specimen_kinds("en")
+    listed = specimen_kinds(ENGLISH)
     assert tuple(kind for kind, _, _ in listed) == KINDS
     assert [name for _, _, names in listed for name in names] == list(SPECIMENS)
+
+
+def test_in_chinese_each_specimen_has_a_name_of_its_own_and_no_other_has_one() -> None:
+    assert load_catalogue(TEXTS / "zoo_zh.toml").keys() == SPECIMENS.keys()
+    for language in LANGUAGES[1:]:
+        labels = specimen_labels(language)
+        assert [
+            label for label in labels.values() if not re.search(r"[\u4e00-\u9fff]", label)
+        ] == []
+        for kind, _, named in specimen_kinds(language):
+            assert len(set(named.values())) == len(named), kind
 
 
 def test_a_name_with_two_meanings_is_refused() -> None:

@@ -75,7 +75,8 @@ FAULTS = {
 def chinese_texts() -> dict[str, str]:
     pages = {page: source("zh", page) for page in PAGE_NAMES}
     notebook = {"notebook": (NOTEBOOK_TEXTS / "zh.md").read_text(encoding="utf-8")}
-    return pages | notebook | dict(load_catalogue(TEXTS / "zh.toml"))
+    zoo = load_catalogue(TEXTS / "zoo_zh.toml")
+    return pages | notebook | dict(load_catalogue(TEXTS / "zh.toml")) | dict(zoo)
 
 
 def shown(text: str) -> str:
