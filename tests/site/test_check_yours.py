@@ -116,6 +116,32 @@ def test_the_report_says_what_is_wrong_in_words_and_numbers(yours: CheckYours) -
         expect(report.get_by_role("listitem").filter(has_text=percent)).to_have_count(1)
 
 
+NUMBER = re.compile(r"\d[\d.,]*(?:(?: |&nbsp;)×(?: |&nbsp;)10[⁻⁰¹²³⁴-⁹]+)?")
+"""Seconds, and rounding, which are another Python's."""
+
+
+def test_before_it_runs_the_report_is_there_as_it_will_be(page: Page, site_url: str) -> None:
+    """Drawn when the page was built, as the page draws it; it is of the text that it came with."""
+    yours = CheckYours(open_cells(page, site_url))
+    output = yours.cells.output(TOTAL)
+    expect(output).to_contain_text("computed when the page was built")
+    before = yours.report.evaluate("report => report.outerHTML")
+    yours.cells.write(TOTAL, yours.text.replace("keys <= rows", "keys <= n_past + rows"))
+    expect(output).to_be_hidden()
+    yours.cells.button(f"Reset cell {TOTAL}").click()
+    expect(output).to_be_visible()
+    place = yours.report.locator("details").filter(has_text="See it yourself in Python")
+    place.locator("summary").click()
+    page.evaluate(REFUSE)
+    place.get_by_role("button", name="Copy").click()
+    expect(place.get_by_role("status")).to_contain_text("copy with Ctrl+C")
+    yours.run()
+    expect(output).not_to_contain_text("computed when the page was built")
+    after = yours.report.evaluate("report => report.outerHTML")
+    assert NUMBER.sub("#", before) == NUMBER.sub("#", after)
+    assert before.count("<td") == after.count("<td") > 10
+
+
 def test_the_text_and_the_snippet_can_be_copied(yours: CheckYours) -> None:
     yours.run()
     page = yours.page
