@@ -132,7 +132,7 @@ def test_numbers_and_lists_are_written_in_one_way() -> None:
     assert words.written(float("inf")) == "inf"
     message = Message("fails.cases", cases=[Message("case.one-call"), Message("case.pairs")])
     assert str(message) == "fails: one call, pairs"
-    assert message.text("zh-hans") == "失败：一次喂入、两个两个喂入"
+    assert message.text("zh-hans") == "失败：一次输入、两个两个输入"
 
 
 def test_alternatives_are_printed_with_their_reasons() -> None:
