@@ -373,6 +373,6 @@ def test_a_chinese_report_has_no_english_sentence(page: Page, site_url: str) -> 
     page.get_by_role("button", name=f"執行第 {TOTAL} ").click()
     report = page.locator("#cells .report")
     expect(report).to_be_visible(timeout=PYTHON_STARTS)
-    expect(report).to_contain_text("5 個 token 之後，3 個一塊，各列最遠看到 token")
+    expect(report).to_contain_text("5 個 token 之後，3 個一塊，各查詢最遠看到 token")
     expect(report.locator("li[lang=en]")).to_have_count(0)
     assert report.locator("li").count() > 10
