@@ -37,6 +37,8 @@ TERMS = {
     "推理引擎": "推論引擎",
     "窗口": "視窗",
     "反饋": "回饋",
+    "觀察要點": "觀察重點",
+    "文本": "文字",
     "樸素版": "基本版",
     "尾延遲": "尾端延遲",
     "推理模式": "推論模式",
@@ -88,6 +90,9 @@ ROW_OR_COLUMN = re.compile(
 Taiwan has them the other way round: 列 is a row and 行 a column.
 """
 
+GAP = re.compile(r"(?<=[，。：；？！])((?:</?[a-z][^>]*>)*) +(?=\S)")
+"""A space after a full-width mark, which has its own; tags may stand between them."""
+
 
 class Language(NamedTuple):
     """A language of the site.
@@ -108,6 +113,10 @@ class Language(NamedTuple):
     def from_source(self, text: str) -> str:
         """A text of ``source`` in this language."""
         return _in_taiwan(text) if self.code == "zh-Hant" else text
+
+    def typeset(self, html: str) -> str:
+        """A page as the language is set: the templates have a space between any two sentences."""
+        return GAP.sub(r"\1", html) if self.source == "zh" else html
 
 
 ENGLISH = Language("en", "en", "en")

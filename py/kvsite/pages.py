@@ -215,7 +215,7 @@ class Pages:
             watched="KVPROOF_WATCH" in os.environ,
             content_security_policy=CONTENT_SECURITY_POLICY,
         )
-        (self._folder / path).write_text(page, encoding="utf-8")
+        (self._folder / path).write_text(self._language.typeset(page), encoding="utf-8")
 
 
 def _ways(path: str) -> dict[str, str]:

@@ -107,6 +107,21 @@ def test_chinese_keeps_to_the_vocabulary() -> None:
     assert not [word for word in forbidden if word in text]
 
 
+def test_a_number_and_its_unit_stay_together() -> None:
+    broken = re.compile(r"[\d}] (?:ms|s|MB|KiB|MiB|GiB)\b")
+    assert broken.search("took {full} ms")
+    messages = {**ENGLISH_WORDS, **CHINESE_WORDS}
+    assert not [message for message, text in messages.items() if broken.search(text)]
+
+
+def test_no_space_follows_a_full_width_mark() -> None:
+    english, simplified, _ = LANGUAGES
+    set_apart = "<p><b>注意：</b> 图不动。 <a href='x'>看</a>，<em> 好</em> token 2</p>"
+    closed_up = "<p><b>注意：</b>图不动。<a href='x'>看</a>，<em>好</em> token 2</p>"
+    assert simplified.typeset(set_apart) == closed_up
+    assert english.typeset(set_apart) == set_apart
+
+
 def test_traditional_chinese_has_the_terms_of_the_field() -> None:
     *_, traditional = LANGUAGES
     assert words_of(traditional).keys() == CHINESE_WORDS.keys() | story_words("zh-hant").keys()
