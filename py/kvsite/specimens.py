@@ -11,11 +11,11 @@ from collections import defaultdict
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from kvproof.checking.report import meaning
 from kvproof.zoo import SPECIMENS, Specimen
-from kvsite.languages import ENGLISH, Language
+from kvsite.languages import ENGLISH, LANGUAGES, Language, words_of
 from kvsite.paths import PY
 from kvsite.words import TEXTS, load_catalogue
 
@@ -36,9 +36,27 @@ class Module(NamedTuple):
     """Name -> the module that it is imported from ("" for the module itself), and what there."""
 
 
-def specimen_sources() -> dict[str, str]:
+class Source(TypedDict):
+    """A specimen as the page loads it: comments in the page's language, then the code."""
+
+    heads: dict[str, str]
+    """By ``lang``."""
+    code: str
+
+
+def specimen_sources() -> dict[str, Source]:
     """Name -> runnable code, for all specimens."""
-    return {name: specimen_source(one) for name, one in SPECIMENS.items()}
+    labels = {language: specimen_labels(language) for language in LANGUAGES}
+    return {
+        name: {
+            "heads": {
+                language.code: "\n".join(_comments(one, language, labels[language][name]))
+                for language in LANGUAGES
+            },
+            "code": _code(one),
+        }
+        for name, one in SPECIMENS.items()
+    }
 
 
 def specimen_kinds(language: Language) -> list[tuple[str, str, dict[str, str]]]:
@@ -63,7 +81,13 @@ def specimen_labels(language: Language) -> dict[str, str]:
 
 
 def specimen_source(specimen: Specimen) -> str:
-    """The code of one specimen: its facts as comments, imports, class, check."""
+    """One specimen in English: its facts as comments, imports, class, check."""
+    head = _comments(specimen, ENGLISH, specimen.name)
+    return "\n".join([*head, _code(specimen)])
+
+
+def _code(specimen: Specimen) -> str:
+    """Imports, class, check, below an empty line."""
     name = specimen.make.__name__
     parts = _Parts()
     parts.add(specimen.make.__module__, name)
@@ -71,8 +95,7 @@ def specimen_source(specimen: Specimen) -> str:
     if specimen.gold:
         # Such a mistake is in ``full`` as well: another implementation has to tell.
         check = f"right = {_right(specimen, parts)}\nkvproof.check({name}(), gold=right.full)"
-    head = "\n".join([*_comments(specimen), "", parts.imports()])
-    return "\n\n\n".join([head, *parts.definitions, check])
+    return "\n\n\n".join([f"\n{parts.imports()}", *parts.definitions, check])
 
 
 def _right(specimen: Specimen, parts: "_Parts") -> str:
@@ -85,16 +108,19 @@ def _right(specimen: Specimen, parts: "_Parts") -> str:
     return f"RightDecoder(config={name}.config, storage={name}.storage)"
 
 
-def _comments(specimen: Specimen) -> list[str]:
-    sentences = [
-        f"{specimen.name}, from the zoo of broken decoders. {specimen.kind}: "
-        f"{meaning(specimen.kind)}.",
-        f"Shows with: {specimen.smallest}.",
-    ]
-    sentences += [f"Not told by full and step: {specimen.gold}."] if specimen.gold else []
-    wrapped = [textwrap.wrap(text, COLUMNS - 2, break_on_hyphens=False) for text in sentences]
-    lines = [line for lines in wrapped for line in lines]
-    return [f"# {line}" for line in [*lines, "Reports of this kind:", *specimen.links]]
+def _comments(specimen: Specimen, language: Language, label: str) -> list[str]:
+    """What it is, what shows it, who reported its kind; the smallest case is told in English."""
+    say = words_of(language).say
+    kind = {"kind": specimen.kind, "meaning": meaning(specimen.kind).text(language.code.lower())}
+    sentences = [say("specimens.head", label=label), say("specimens.head-kind", **kind)]
+    if language == ENGLISH:
+        told = [" ".join(sentences), f"Shows with: {specimen.smallest}."]
+        told += [f"Not told by full and step: {specimen.gold}."] if specimen.gold else []
+        wrapped = [textwrap.wrap(text, COLUMNS - 2, break_on_hyphens=False) for text in told]
+        sentences = [line for lines in wrapped for line in lines]
+    elif specimen.gold:
+        sentences.append(say("specimens.head-gold"))
+    return [f"# {line}" for line in [*sentences, say("specimens.head-reports"), *specimen.links]]
 
 
 class _Parts:

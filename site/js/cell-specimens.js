@@ -10,7 +10,7 @@ export class Specimens {
   #back;
   #url;
   #view;
-  /** @type {Promise<Record<string, string>> | undefined} */
+  /** @type {Promise<Record<string, {heads: Record<string, string>, code: string}>> | undefined} */
   #sources;
   /** Texts that came with the page, and their names. @type {Map<string, string>} */
   #known = new Map();
@@ -19,7 +19,7 @@ export class Specimens {
   /**
    * @param {HTMLElement} root with a labelled select, whose values are names or "" for the text that
    *   the cell came with, and a place to say something
-   * @param {string} url of the specimens: name -> code
+   * @param {string} url of the specimens: name -> kvsite.specimens.Source
    * @param {import("./cell-view.js").CellView} view
    */
   constructor(root, url, view) {
@@ -60,7 +60,7 @@ export class Specimens {
   async #load(name) {
     let text = this.#view.original;
     try {
-      text = name ? (await this.#fetched())[name] : text;
+      text = name ? inItsLanguage((await this.#fetched())[name]) : text;
     } catch (error) {
       this.#sources = undefined;
       this.#select.value = this.#known.get(this.#view.text) ?? "";
@@ -103,4 +103,9 @@ export class Specimens {
     });
     return this.#sources;
   }
+}
+
+/** @param {{heads: Record<string, string>, code: string}} source */
+function inItsLanguage({ heads, code }) {
+  return `${heads[document.documentElement.lang]}\n${code}`;
 }

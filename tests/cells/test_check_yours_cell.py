@@ -16,7 +16,12 @@ from kvproof.zoo import KINDS, SPECIMENS
 from kvsite import specimens
 from kvsite.languages import ENGLISH, LANGUAGES
 from kvsite.paths import PY
-from kvsite.specimens import specimen_kinds, specimen_labels, specimen_source
+from kvsite.specimens import (
+    specimen_kinds,
+    specimen_labels,
+    specimen_source,
+    specimen_sources,
+)
 from kvsite.words import TEXTS, load_catalogue
 
 if TYPE_CHECKING:
@@ -140,6 +145,20 @@ def test_in_chinese_each_specimen_has_a_name_of_its_own_and_no_other_has_one() -
         ] == []
         for kind, _, named in specimen_kinds(language):
             assert len(set(named.values())) == len(named), kind
+
+
+def test_the_page_loads_the_same_code_below_comments_in_its_language() -> None:
+    sources = specimen_sources()
+    assert sources.keys() == SPECIMENS.keys()
+    for name, source in sources.items():
+        whole = {code: f"{head}\n{source['code']}" for code, head in source["heads"].items()}
+        assert whole["en"] == specimen_source(SPECIMENS[name])
+        trees = [ast.dump(ast.parse(text)) for text in whole.values()]
+        assert trees == trees[:1] * len(LANGUAGES)
+        for language in LANGUAGES[1:]:
+            head = source["heads"][language.code]
+            assert SPECIMENS[name].links[0] in head
+            assert re.match(r"# .*[\u4e00-\u9fff]", head)
 
 
 def test_a_name_with_two_meanings_is_refused() -> None:

@@ -376,3 +376,7 @@ def test_a_chinese_report_has_no_english_sentence(page: Page, site_url: str) -> 
     expect(report).to_contain_text("5 個 token 之後，3 個一塊，各查詢最遠看到 token")
     expect(report.locator("li[lang=en]")).to_have_count(0)
     assert report.locator("li").count() > 10
+    page.locator("#specimen").select_option("alias-fork")
+    source = page.locator(".cell:has(#specimen) pre.cell-source")
+    expect(source).to_contain_text(re.compile("^# 分叉回傳的是同一個物件，選自錯誤標本庫。"))
+    expect(page.locator(".specimens-said")).to_contain_text("「分叉回傳的是同一個物件」")
