@@ -235,7 +235,7 @@ def train(_: argparse.Namespace) -> int:
 
 
 def screenshot(args: argparse.Namespace) -> int:
-    """Build, then take the README's picture."""
+    """Build, then take the pictures."""
     from kvsite import screenshot
 
     build(args)
@@ -298,7 +298,9 @@ VERBS = {
         node=False,
         torch=True,
     ),
-    "screenshot": Verb(screenshot, "Take the README's picture of the live lab."),
+    "screenshot": Verb(
+        screenshot, "Take the README's picture of the live lab, and those that shared links show."
+    ),
     "lock": Verb(lock, "Write the lock files anew after a change of the requirements."),
     "clean": Verb(clean, "Remove .venv, node_modules, build and dist.", group=None),
 }

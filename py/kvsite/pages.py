@@ -42,6 +42,7 @@ from kvsite.notices import shipped
 from kvsite.numbers import numbers
 from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT
 from kvsite.policy import CONTENT_SECURITY_POLICY
+from kvsite.previews import picture_file, shared_as
 from kvsite.prose import inline, table_of_contents, to_html
 from kvsite.report import Shown, drawn_reports
 from kvsite.specimens import specimen_kinds
@@ -90,6 +91,9 @@ def build_pages(folder: Path, build: str) -> None:
     english = Pages(folder, assets, ENGLISH)
     english.write_index("index.html")
     english.write_not_found()
+    (folder / "previews").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(picture_file(language), folder / "previews")
     (folder / ".nojekyll").touch()  # GitHub Pages would drop names with underscores
 
 
@@ -211,6 +215,7 @@ class Pages:
                 **_ways(path),
             },
             file=file,
+            shared=None if path == "404.html" else shared_as(self._language, file),
             assets=self._assets.urls,
             watched="KVPROOF_WATCH" in os.environ,
             content_security_policy=CONTENT_SECURITY_POLICY,

@@ -10,7 +10,13 @@ from kvsite.wasm import LAB_FILES
 from kvsite.wheel import SOURCES
 
 # Of a build; each changes pages or the service worker. KVPROOF_WATCH: pages reload themselves.
-SETTINGS = ("KVPROOF_BASE_PATH", "KVPROOF_OFFLINE", "KVPROOF_REPOSITORY", "KVPROOF_WATCH")
+SETTINGS = (
+    "KVPROOF_BASE_PATH",
+    "KVPROOF_OFFLINE",
+    "KVPROOF_REPOSITORY",
+    "KVPROOF_SITE_URL",
+    "KVPROOF_WATCH",
+)
 SITE_SOURCES = (ROOT / "site", PY, ROOT / "notebooks", CHECKED, *SOURCES)
 
 
