@@ -42,6 +42,7 @@ from kvsite.notices import shipped
 from kvsite.numbers import numbers
 from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT
 from kvsite.policy import CONTENT_SECURITY_POLICY
+from kvsite.poster import poster
 from kvsite.previews import picture_file, shared_as
 from kvsite.prose import inline, table_of_contents, to_html
 from kvsite.report import Shown, drawn_reports
@@ -87,6 +88,7 @@ def build_pages(folder: Path, build: str) -> None:
         pages.write_notebook()
         pages.write_museum()
         pages.write_check()
+        pages.write_poster()
         pages.write_notices()
     english = Pages(folder, assets, ENGLISH)
     english.write_index("index.html")
@@ -173,6 +175,11 @@ class Pages:
         context = {**check_context(self._language), **_ways(path)}
         front, content = self._prose("check.md", context)
         self._write(path, **front, content=Markup(content))
+
+    def write_poster(self) -> None:
+        """One page to print."""
+        front, content = self._prose("poster.md", {"poster": kept_poster()})
+        self._write(self._path("poster.html"), **front, content=Markup(content))
 
     def write_notices(self) -> None:
         """What others have made."""
@@ -311,6 +318,12 @@ def reports(language: Language) -> dict[str, Markup]:
 def kept_numbers() -> dict[str, Any]:
     """``numbers()``, from the last build if all that they were made of is the same."""
     return _kept(NUMBERS, numbers)
+
+
+@cache
+def kept_poster() -> dict[str, Any]:
+    """``poster()``, computed once for all languages."""
+    return poster()
 
 
 @cache

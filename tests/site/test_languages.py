@@ -116,7 +116,7 @@ NOT_IN_TAIWAN = """
 """
 
 
-@pytest.mark.parametrize("file", [*FILES, "notices.html"])
+@pytest.mark.parametrize("file", [*FILES, "check.html", "poster.html", "notices.html"])
 def test_traditional_chinese_is_that_of_taiwan(file: str) -> None:
     """In the whole page: text, labels, and the messages that scripts will write."""
     page = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), html(f"zh-hant/{file}"))

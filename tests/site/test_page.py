@@ -23,7 +23,7 @@ from kvsite.serve import Handler, start_server
 
 FOLDERS = ["en", "zh", "zh-hant"]
 ARTICLES = ["index.html", *(f"{folder}/index.html" for folder in FOLDERS)]
-RESTS = ("check", "notebook", "api", "museum", "notices")
+RESTS = ("check", "notebook", "api", "museum", "poster", "notices")
 OTHERS = [f"{folder}/{name}.html" for folder in FOLDERS for name in RESTS]
 OTHERS += ["404.html"]
 PAGES = ARTICLES + OTHERS
