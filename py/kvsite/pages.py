@@ -18,13 +18,14 @@ from typing import Any, TypeVar
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from kvlab.cells import Cell, load_cells
+from kvlab.cells import Cell
 from kvproof.experiments.audit import FILES
 from kvproof.experiments.record import run
 from kvproof.kinds import KINDS, Kind
 from kvsite import checker_page
 from kvsite.api import public_modules
 from kvsite.assets import SITE, Assets, style_sheet
+from kvsite.cell_texts import cell_id, page_cells
 from kvsite.error_curve import error_curve_figure
 from kvsite.formats import FILTERS
 from kvsite.labs import default_states
@@ -276,7 +277,7 @@ def render(
 def article_context(language: Language, results: Results) -> dict[str, Any]:
     """What the article shows besides the labs."""
     words = words_of(language)
-    *cells, check_yours = [shown_cell(cell) for cell in load_cells(SITE / "cells")]
+    *cells, check_yours = [shown_cell(cell) for cell in page_cells(language)]
     return {
         "numbers": kept_numbers(),
         **timing_context(words, results),
@@ -301,7 +302,7 @@ def check_context(language: Language) -> dict[str, Any]:
         "limits": checker_page.limits(),
         "kinds": KINDS,
         "wheel": build_wheel().name,
-        "check_yours": shown_cell(load_cells(SITE / "cells")[-1]),
+        "check_yours": shown_cell(page_cells(language)[-1]),
         "specimen_kinds": specimen_kinds(language),
     }
 
@@ -368,10 +369,9 @@ def timing_context(words: Catalogue, results: Results) -> dict[str, Any]:
 
 def shown_cell(cell: Cell) -> dict[str, Any]:
     """A starting cell for the templates; ``id`` is the last part of its messages' IDs."""
-    number_and_name = cell.name.split("_", 1)
     return {
         **asdict(cell),
-        "id": number_and_name[1].replace("_", "-"),
+        "id": cell_id(cell),
         "highlighted": Markup(highlight_python(cell.source)),
     }
 

@@ -331,7 +331,7 @@ def test_loading_shows_bytes_and_can_be_stopped(cells: Cells) -> None:
     held: list[Route] = []
     cells.page.route("**/*.wasm", lambda route: held.append(route))
     cells.button("Run cell 1").click()
-    expect(cells.status).to_have_text(re.compile(r"downloading Python \d+\.\d of \d+\.\d MB"))
+    expect(cells.status).to_have_text(re.compile(r"downloading Python \d+\.\d of \d+\.\d\sMB"))
     cells.expect_said(1, "waiting for Python")
     cells.button("Stop").click()
     cells.expect_state(1, "stopped")

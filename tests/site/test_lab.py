@@ -165,7 +165,7 @@ def test_sliders_moved_while_python_loads_stay(
     page.route("**/*.wasm", lambda route: held.append(route))
     with page.expect_request("**/*.wasm"):
         lab = Lab(page).open(site_url)
-    expect(lab.status).to_have_text(re.compile(r"downloading \d+\.\d of \d+\.\d MB"))
+    expect(lab.status).to_have_text(re.compile(r"downloading \d+\.\d of \d+\.\d\sMB"))
     expect(page.get_by_role("progressbar", name="Loading Python")).to_be_visible()
     state = State(9, 3, "float32")
     lab.move_to(state)
