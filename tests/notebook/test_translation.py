@@ -7,6 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from kvsite.languages import ENGLISH, LANGUAGES, Language
 from kvsite.notebook import (
     TEXTS,
     TRANSLATIONS,
@@ -16,6 +17,7 @@ from kvsite.notebook import (
     read_texts,
     translate,
 )
+from kvsite.pages import environment
 from kvsite.stages import Failure
 
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -118,3 +120,16 @@ def test_without_a_repository_on_github_there_is_no_link(
     monkeypatch.setenv("KVPROOF_REPOSITORY", address)
     monkeypatch.setattr("kvsite.notebook._project_urls", dict)
     assert colab_url("en") is None
+
+
+def test_the_traditional_page_says_that_colab_shows_simplified() -> None:
+    _, simplified, traditional = LANGUAGES
+    template = {language: environment(language) for language in LANGUAGES}
+
+    def link(language: Language) -> str:
+        context = {"root": "", "body": "", "download": "", "colab": "https://colab"}
+        return template[language].get_template("notebook.html.j2").render(context)
+
+    assert "（簡體中文）</a>" in link(traditional)
+    assert "在 Colab 中打开</a>" in link(simplified)
+    assert "Open in Colab</a>" in link(ENGLISH)
