@@ -175,7 +175,14 @@ class Pages:
         path = self._path("check.html")
         context = {**check_context(self._language), **_ways(path)}
         front, content = self._prose("check.md", context)
-        self._write(path, **front, content=Markup(content))
+        self._write(
+            path,
+            **front,
+            content=Markup(content),
+            contents=table_of_contents(content),
+            config={**self._assets.config(), "labs": None},
+            messages=words_of(self._language),
+        )
 
     def write_poster(self) -> None:
         """One page to print."""
@@ -277,7 +284,7 @@ def render(
 def article_context(language: Language, results: Results) -> dict[str, Any]:
     """What the article shows besides the labs."""
     words = words_of(language)
-    *cells, check_yours = [shown_cell(cell) for cell in page_cells(language)]
+    *cells, _ = [shown_cell(cell) for cell in page_cells(language)]
     return {
         "numbers": kept_numbers(),
         **timing_context(words, results),
@@ -287,8 +294,8 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
             function_body(PY / "kvproof" / "model" / "cached_decoder.py", "decode"),
         ),
         "cells": cells,
-        "check_yours": check_yours,
         "reports": reports(language),
+        "on_home": checker_page.ON_HOME,
         "specimen_kinds": specimen_kinds(language),
     }
 

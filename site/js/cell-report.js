@@ -99,7 +99,7 @@ export function drawnReport(report, text) {
  * @param {Report} report
  */
 export function drawnInShort(report) {
-  const facts = drawnFacts(report.findings[0], report.meanings);
+  const facts = drawnFacts(report.findings[0], report.meanings, "h3");
   return element("div", { className: "report" }, [
     drawnVerdict(report),
     element("section", { className: "report-finding" }, facts),
@@ -138,7 +138,7 @@ function drawnFinding(finding, meanings) {
     return element("li", {}, [element("code", {}, [kind]), ` ${said}`]);
   });
   return element("section", { className: "report-finding" }, [
-    ...drawnFacts(finding, meanings),
+    ...drawnFacts(finding, meanings, "h4"),
     ...(others.length
       ? [
           element("p", { className: "report-label" }, [
@@ -156,11 +156,12 @@ function drawnFinding(finding, meanings) {
  *
  * @param {Finding} finding
  * @param {Record<string, string>} meanings
+ * @param {"h3" | "h4"} tag of its heading, in a section or of a cell
  */
-function drawnFacts(finding, meanings) {
+function drawnFacts(finding, meanings, tag) {
   const { kind, evidence, influence } = finding;
   return [
-    element("h4", {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]),
+    element(tag, {}, [sentence(meanings[kind]), " ", element("code", {}, [kind])]),
     ...(finding.case ? [drawnCase(finding.case, finding.first_bad)] : []),
     ...amounts(finding),
     ...(influence ? [drawnInfluence(influence)] : []),

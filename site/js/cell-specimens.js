@@ -77,7 +77,9 @@ export class Specimens {
       this.#back.hidden = false;
     }
     this.#view.load(text);
-    const loaded = name ? say("specimens.loaded", { name: this.#label }) : say("specimens.loaded-original");
+    const loaded = name
+      ? say("specimens.loaded", { name: this.#label })
+      : say("specimens.loaded-original");
     const kept = this.#back.hidden ? [] : [say("specimens.kept")];
     this.#said.textContent = paragraph([loaded, ...kept]);
   }

@@ -31,21 +31,26 @@ function located(python) {
 }
 
 const address = new Address();
-const labs = new Labs(
-  {
-    dataUrls: Object.fromEntries(
-      Object.entries(config.labs.dataUrls).map(([name, url]) => [name, absolute(String(url))]),
-    ),
-    workerUrl: absolute(config.labs.workerUrl),
-    python: located(config.labs.python),
-  },
-  (name, lab) => {
-    address.add(name, lab.controls);
-    lab.onControls(() => address.moved());
-  },
-);
+/** None on a page that has only cells. */
+const labs = config.labs ? shownLabs() : undefined;
 
-async function showLabs() {
+function shownLabs() {
+  const dataUrls = Object.entries(config.labs.dataUrls);
+  return new Labs(
+    {
+      dataUrls: Object.fromEntries(dataUrls.map(([name, url]) => [name, absolute(String(url))])),
+      workerUrl: absolute(config.labs.workerUrl),
+      python: located(config.labs.python),
+    },
+    (name, lab) => {
+      address.add(name, lab.controls);
+      lab.onControls(() => address.moved());
+    },
+  );
+}
+
+/** @param {Labs} labs */
+async function showFirst(labs) {
   const saveData = /** @type {any} */ (navigator).connection?.saveData;
   await labs.show(FIRST_LAB, { python: !saveData && !matchMedia(WAIT_FOR_CLICK).matches });
 }
@@ -64,7 +69,7 @@ function sayFailed(error) {
 }
 
 // The lab comes first: it is what a visitor sees.
-await showLabs().catch(sayFailed);
+await (labs && showFirst(labs).catch(sayFailed));
 const cells = new Notebook(
   /** @type {HTMLElement} */ (document.getElementById("cells")),
   {
@@ -77,7 +82,7 @@ const cells = new Notebook(
       kvproof: absolute(config.cells.wheelUrl),
     }),
   },
-  (candidate) => labs.use(candidate),
+  (candidate) => labs?.use(candidate),
 );
 startCopyLink(() => address.link());
 cells.onEdited = () => address.edited(cells);

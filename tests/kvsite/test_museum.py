@@ -137,7 +137,7 @@ def expected_marks(influence: Influence | None) -> list[list[str]]:
 def test_a_card_links_to_the_reports_and_opens_its_specimen(kind: Kind) -> None:
     for language in LANGUAGES:
         card = exhibit(kind, language.folder)
-        [name] = re.findall(r'href="\./#check-yours~check-yours=zoo:([\w-]+)"', card)
+        [name] = re.findall(r'href="check\.html#check-yours~check-yours=zoo:([\w-]+)"', card)
         assert SPECIMENS[name].kind == kind
         links = re.findall(r'href="(https:[^"]+)">([^<]+)<', card)
         assert links

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from tests.site.conftest import check_errors, record_errors
 from tests.site.lab_page import SAVE_DATA
-from tests.site.test_cells import PYTHON_STARTS, TOTAL, Cells, open_cells
+from tests.site.test_cells import PYTHON_STARTS, Cells
 from tests.site.test_page import CONTRAST, expect_accessible
 
 import kvproof
@@ -27,8 +27,20 @@ SIGNS = {"history": "●", "chunk": "●", "hidden-future": "–", "wrongly-hidd
 SIGNS |= {"wrongly-seen": "▲"}
 
 
+TOTAL = 1
+"""Cells of the page."""
+
+
+def open_cells(page: Page, site_url: str) -> Cells:
+    page.set_viewport_size({"width": 600, "height": 800})
+    page.goto(f"{site_url}en/check.html")
+    cells = Cells(page, TOTAL)
+    expect(cells.button("Run all")).to_be_visible()
+    return cells
+
+
 class CheckYours:
-    """The last cell with its picker and its report."""
+    """The cell with its picker and its report."""
 
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
@@ -369,7 +381,7 @@ def test_on_paper_the_signs_are_dark(yours: CheckYours) -> None:
 
 def test_a_chinese_report_has_no_english_sentence(page: Page, site_url: str) -> None:
     page.add_init_script(SAVE_DATA)
-    page.goto(f"{site_url}zh-hant/#check-yours")
+    page.goto(f"{site_url}zh-hant/check.html#check-yours")
     page.get_by_role("button", name=f"執行第 {TOTAL} ").click()
     report = page.locator("#cells .report")
     expect(report).to_be_visible(timeout=PYTHON_STARTS)

@@ -11,7 +11,7 @@ from kvsite.paths import DIST
 
 FOLDERS = ["en", "zh", "zh-hant"]
 CODES = ["en", "zh-Hans", "zh-Hant"]
-FILES = ["index.html", "notebook.html", "api.html", "museum.html"]
+FILES = ["index.html", "notebook.html", "api.html", "museum.html", "check.html"]
 
 files = pytest.mark.parametrize("file", FILES)
 
@@ -35,7 +35,8 @@ def test_all_languages_have_the_same_anchors(file: str) -> None:
     "attribute", ["data-lab", "data-cell", "data-twin", "data-readout", "data-value", "for"]
 )
 def test_all_languages_have_the_same_labs_cells_tables_and_values(attribute: str) -> None:
-    english, *others = (values(html(f"{folder}/index.html"), attribute) for folder in FOLDERS)
+    pages = (html(f"{folder}/index.html") + html(f"{folder}/check.html") for folder in FOLDERS)
+    english, *others = (values(page, attribute) for page in pages)
     assert english
     assert all(other == english for other in others)
 

@@ -335,9 +335,30 @@ def test_a_card_of_the_museum_opens_its_specimen_in_the_checkers_cell(
 
 
 @pytest.mark.parametrize("asked", ["check-yours=zoo:alias-spoon", "spare=zoo:alias-fork"])
-def test_a_specimen_or_a_cell_that_does_not_exist_is_said(open_lab: Any, asked: str) -> None:
-    lab = open_lab(f"#check-yours~{asked}")
-    expect(lab.page.locator("#link-notice")).to_be_visible()
+def test_a_specimen_or_a_cell_that_does_not_exist_is_said(
+    page: Page, site_url: str, asked: str
+) -> None:
+    page.goto(f"{site_url}en/check.html#check-yours~{asked}")
+    expect(page.locator("#link-notice")).to_be_visible()
     shown = asked.replace("zoo:", "")
-    assert notices(lab.page) == [f"The link names {shown}, which this page doesn't know."]
-    expect(lab.page.locator("#specimen")).to_have_value("")
+    assert notices(page) == [f"The link names {shown}, which this page doesn't know."]
+    expect(page.locator("#specimen")).to_have_value("")
+
+
+@pytest.mark.parametrize("home", ["", "en/", "zh-hant/", "zh/index.html"])
+def test_where_the_checker_was_a_link_leads_to_its_page(
+    page: Page, site_url: str, home: str
+) -> None:
+    page.add_init_script(SAVE_DATA)
+    page.goto(f"{site_url}{home}?P=8#check-yours~check-yours=zoo:alias-fork")
+    folder = home.split("/")[0] or "en"
+    expect(page.locator("#specimen")).to_have_value("alias-fork")
+    assert page.url == f"{site_url}{folder}/check.html#check-yours~check-yours=zoo:alias-fork"
+
+
+def test_so_does_one_that_is_opened_in_the_article(open_lab: Any, site_url: str) -> None:
+    page = open_lab("#check-yours").page
+    expect(page.locator("#check-yours ~ p a[href$='check.html']").first).to_be_visible()
+    assert page.url == f"{site_url}#check-yours", "the section is still there, and leads on"
+    page.evaluate("location.hash = '#check-yours%7Echeck-yours=zoo:alias-fork'")
+    expect(page.locator("#specimen")).to_have_value("alias-fork")
