@@ -25,6 +25,8 @@ from kvproof.experiments.compare_storages import BLOCK_SIZE, CAPACITY, N_CONTINU
 from kvproof.model.cache import STORAGES
 
 NAMES = list(STORAGES)
+KINDS = {f"storages.kind.{name}": name for name in NAMES}
+"""The message with what a storage is called -> the storage."""
 BRANCHES = ["1", "2"]
 MAX_PREFIX = 24
 ACROSS = 2 * BLOCK_SIZE
@@ -88,7 +90,7 @@ class StoragesLab(Lab):
     def __init__(self) -> None:
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
         controls = {
-            "storage": radio("storages.storage", NAMES, "paged"),
+            "storage": radio("storages.storage", [*KINDS], "storages.kind.paged", [*KINDS]),
             "prefix": slider(
                 "storages.prefix", "storages.spoken-prefix", range(1, MAX_PREFIX + 1), 9
             ),
@@ -103,15 +105,15 @@ class StoragesLab(Lab):
 
     def show(self, storage: str, prefix: int, branches: str) -> Iterator[Text]:
         """Draw where the tokens lie, and what that costs."""
-        reports = compare_storages(prefix, int(branches))
-        chosen = reports[storage]
+        reports, name = compare_storages(prefix, int(branches)), KINDS[storage]
+        chosen = reports[name]
         self._places.show(chosen)
-        self._bytes.show(list(reports.values()), NAMES.index(storage))
+        self._bytes.show(list(reports.values()), NAMES.index(name))
         self._errors.show(list(reports.values()))
         held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
-        counts = {"storage": storage, "held": str(held), "empty": str(empty)}
+        counts = {"storage": name, "held": str(held), "empty": str(empty)}
         yield Text("summary", "storages.places", counts)
-        if storage == "paged":
+        if name == "paged":
             yield Text("summary", "storages.blocks", _blocks(chosen))
         if chosen.shared.any():
             shared = {"shared": str(int(chosen.shared[0].sum()))}
@@ -236,5 +238,5 @@ class _Errors:
 
 def _storage_figure(**options: Any) -> figure:
     fig = lines_figure(len(STORAGES), aspect_ratio=2.4, **options)
-    fig.yaxis.major_label_overrides = dict(enumerate(STORAGES))
+    worded(fig.yaxis[0], major_label_overrides=dict(enumerate(KINDS)))
     return fig
