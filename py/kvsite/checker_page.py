@@ -1,6 +1,7 @@
 """What the page "Is mine right?" shows: its listings run, and the checker's verdicts, measured."""
 
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,8 +17,11 @@ from kvproof.checking.report import Report
 from kvproof.checking.rounding import NOISE_FACTOR, UNITS
 from kvproof.model.precision import EPS
 from kvproof.zoo import SPECIMENS
+from kvsite.cell_texts import translated
+from kvsite.languages import ENGLISH, Language
 from kvsite.listings import highlight_python
 from kvsite.paths import ROOT
+from kvsite.words import TEXTS
 
 LISTINGS = ROOT / "site" / "listings"
 CELLS = ROOT / "site" / "cells"
@@ -180,10 +184,15 @@ def check_of_cell() -> Report:
     return report
 
 
-def listings() -> dict[str, Markup]:
-    """Name -> highlighted code."""
-    files = sorted(LISTINGS.glob("*.py"))
-    return {file.stem: Markup(highlight_python(file.read_text("utf-8"))) for file in files}
+def listings(language: Language) -> dict[str, Markup]:
+    """Name -> highlighted code, with comments in a language."""
+    sources = {file.stem: file.read_text("utf-8") for file in sorted(LISTINGS.glob("*.py"))}
+    if language != ENGLISH:
+        comments = tomllib.loads((TEXTS / f"listings_{language.source}.toml").read_text("utf-8"))
+        for name, source in sources.items():
+            written = {text: language.from_source(new) for text, new in comments[name].items()}
+            sources[name] = translated(source, written)
+    return {name: Markup(highlight_python(source)) for name, source in sources.items()}
 
 
 def limits() -> dict[str, Any]:

@@ -305,7 +305,7 @@ def check_context(language: Language) -> dict[str, Any]:
     return {
         "measured": kept_checks(),
         "reports": reports(language),
-        "listings": checker_page.listings(),
+        "listings": checker_page.listings(language),
         "limits": checker_page.limits(),
         "kinds": KINDS,
         "wheel": build_wheel().name,

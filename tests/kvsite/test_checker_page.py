@@ -1,5 +1,6 @@
 """The page "Is mine right?": its listings do what it says, its figures are a fresh check's."""
 
+import ast
 import html
 import json
 import re
@@ -90,6 +91,18 @@ def test_a_smaller_test_hides_what_the_page_says(sizes: list[int], hidden: list[
         if np.abs(np.concatenate(logits, axis=1) - decoder.full(tokens)).max() < 1e-9:
             unseen.append(name)
     assert unseen == ["none", *hidden]
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:], ids=lambda language: language.folder)
+def test_listings_are_the_same_code_with_comments_in_chinese(language: Any) -> None:
+    for name, shown in checker_page.listings(language).items():
+        text = html.unescape(re.sub("<[^>]*>", "", shown))
+        assert ast.dump(ast.parse(text)) == ast.dump(
+            ast.parse((LISTINGS / f"{name}.py").read_text("utf-8"))
+        )
+        comments = re.findall("# .*", text)
+        assert [one for one in comments if not re.search("[\u4e00-\u9fff]|PyTorch", one)] == []
+        assert comments
 
 
 # --- What it says of the checker ------------------------------------------------------------------
