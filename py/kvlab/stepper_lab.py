@@ -83,7 +83,6 @@ CALLS = {
 BLOCKS: list[Block] = [
     Player("step"),
     Passage("words.rows", [], "next-word"),
-    Summary(),
     Grids(
         [
             Grid("stepper.without", "without.rows", "words.rows"),
@@ -91,6 +90,7 @@ BLOCKS: list[Block] = [
         ],
         "stepper.step",
     ),
+    Summary(),
     Legend(
         [
             swatch("chunk", "stepper.legend.chunk"),
@@ -195,7 +195,7 @@ class StepperLab(Lab):
             weight=[*([fixed(one, 2), _share(one)] for one in weights), ""],
             value=[curve(part / largest) for part in (*parts, attended)],
         )
-        likely = np.argsort(-close_up.logits)[:MOST_LIKELY]
+        likely = close_up.most_likely(MOST_LIKELY)
         logits = close_up.logits[likely]
         self._next.show(
             word=[f"word.{token}" for token in likely],
@@ -258,11 +258,13 @@ def cell_states(trace: Trace, row: int, step: int) -> list[str]:
 
 
 def _texts(without: Trace, cached: Trace, plan: str, step: int, close_up: CloseUp) -> list[Text]:
+    _, config = load_story_decoder("float64")
+    place = {"layer": str(LAYER + 1), "head": str(HEAD + 1), "dim": str(config.head_dim)}
     texts = [
         *_summary(without.steps[step - 1], cached.steps[step - 1], plan, step),
-        Text("next-word", f"word.{cached.steps[step - 1].next_token}"),
+        _next_word(cached.steps[step - 1], plan, step),
         Text("query-word", f"word.{cached.tokens[close_up.column]}"),
-        Text("query-note", "stepper.query-note", {"layer": str(LAYER + 1), "head": str(HEAD + 1)}),
+        Text("query-note", "stepper.query-note", place),
     ]
     for name, trace in (("without", without), ("with", cached)):
         steps = trace.steps[:step]
@@ -273,9 +275,19 @@ def _texts(without: Trace, cached: Trace, plan: str, step: int, close_up: CloseU
         }
         for key, count in counts.items():
             texts.append(plain(f"{name}-{key}", f"{count:,}", str(count)))
-    _, config = load_story_decoder("float64")
     sizes = {"layers": str(config.n_layers), "heads": str(config.n_heads)}
     return [*texts, Text("decoder", "stepper.decoder", sizes)]
+
+
+def _is_asked(plan: str, step: int) -> bool:
+    """Whether the word after the text matters: not within a prompt, nor after a draft."""
+    move = PLANS[plan][step - 1]
+    return isinstance(move, TakeBack) or move.query == -1
+
+
+def _next_word(cached: Step, plan: str, step: int) -> Text:
+    known = _is_asked(plan, step)
+    return Text("next-word", f"word.{cached.next_token}" if known else "stepper.not-asked")
 
 
 def _summary(without: Step, cached: Step, plan: str, step: int) -> list[Text]:
@@ -293,4 +305,14 @@ def _summary(without: Step, cached: Step, plan: str, step: int) -> list[Text]:
             Text("summary", CALLS[plan] if move.tokens else "stepper.call.write", lengths),
             Text("summary", "stepper.costs", costs | kept),
         ]
-    return [*texts, Text("summary", "stepper.says"), Text("summary", f"word.{cached.next_token}")]
+    if _is_asked(plan, step):
+        return [*texts, Text("summary", "stepper.says"), _summed_up(cached.next_token)]
+    if plan == "stepper.plan.draft" and cached.close_up:
+        [overruling] = cached.close_up.most_likely(1)
+        return [*texts, Text("summary", "stepper.overrules"), _summed_up(overruling)]
+    return texts
+
+
+def _summed_up(token: int) -> Text:
+    """A word ends the sentence: none can stand within one, since each language has its own."""
+    return Text("summary", f"word.{token}")

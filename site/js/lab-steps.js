@@ -72,6 +72,7 @@ export class LabSteps {
       clearInterval(this.#playing);
       this.#playing = undefined;
       this.#play.textContent = this.#words.play;
+      delete this.#play.dataset.playing;
       this.onStop();
     }
   }
@@ -80,6 +81,7 @@ export class LabSteps {
   #start() {
     this.#playing = setInterval(() => this.#playOn(), STEP_MS);
     this.#play.textContent = this.#words.stop;
+    this.#play.dataset.playing = "";
     this.#show(this.#slider.first);
   }
 

@@ -184,6 +184,9 @@ def test_in_the_story_a_head_of_the_second_layer_looks_up_the_fact() -> None:
     [cave] = encode("cave.")
     assert step.next_token == cave
     assert step.close_up is not None
+    assert (
+        step.close_up.most_likely(2).tolist() == np.argsort(step.close_up.logits)[:-3:-1].tolist()
+    )
     looked_up = step.close_up.weights[1].max(axis=0).argmax()
     assert prompt[looked_up] == cave
 

@@ -72,6 +72,11 @@ class CloseUp:
         """(L, H, S, D): each key's part of ``attended``."""
         return self.weights[..., None] * self.values
 
+    def most_likely(self, n_tokens: int) -> IntArray:
+        """(n_tokens,): what is most likely to come after the query's token, the first most."""
+        likely: IntArray = np.argsort(-self.logits)[:n_tokens]
+        return likely
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
