@@ -117,7 +117,7 @@ def test_the_figures_are_named_and_described(figure_of: Figure, results: Results
     assert description is not None
     assert figure.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
     cached = timing_rows(results)[-1].cached_concat.p50_ms
-    assert f"{cached:.1f} ms" in (description.text or "")
+    assert f"{cached:.1f}\u00a0ms" in (description.text or "")
 
 
 @pytest.mark.parametrize(
