@@ -12,7 +12,6 @@ from kvsite.words import TEXTS, Catalogue, load_catalogue, story_words
 PAGES = ROOT / "site" / "pages"
 TERMS = {
     # What OpenCC converts wrongly: characters with two traditional forms, words cut in two.
-    "喂": "餵",
     "舍入": "捨入",
     "大小隻": "大小只",
     "角里": "角裡",
