@@ -20,7 +20,6 @@ from kvlab.view import (
     Grids,
     Legend,
     Note,
-    Passage,
     Player,
     Readouts,
     Summary,
@@ -82,7 +81,6 @@ CALLS = {
 
 BLOCKS: list[Block] = [
     Player("step"),
-    Passage("words.rows", [], "next-word"),
     Grids(
         [
             Grid("stepper.without", "without.rows", "words.rows"),

@@ -105,7 +105,7 @@ class Passage:
     of: str
     """The output with a column ``state``, one a word."""
     words: Sequence[str]
-    """Messages; none: they change as well, and are the output's column ``word``."""
+    """Messages."""
     next_word: str
     """Key of a read-out."""
 

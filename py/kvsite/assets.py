@@ -6,6 +6,7 @@ Assets get names with a hash of their content, so that a host may tell browsers 
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,28 +64,36 @@ class Assets:
         (self._folder / hashed).write_bytes(content)
         self.urls[name] = hashed
 
-    def config(self) -> dict[str, Any]:
-        """What site/js/main.js needs to know; URLs are paths in the site."""
+    def config(self, labs: Sequence[str], has_cells: bool) -> dict[str, Any]:
+        """What site/js/main.js needs to know for a page; URLs are paths in the site.
+
+        Args:
+            labs: names of those on the page.
+            has_cells: whether there are cells.
+        """
+        return {
+            "labs": self._labs(labs) if labs else None,
+            "cells": self._cells() if has_cells else None,
+            "offline": {"build": self._build, "workerUrl": NAME} if is_wanted() else None,
+        }
+
+    def _labs(self, labs: Sequence[str]) -> dict[str, Any]:
         snapshot = {
             "memory": self._checked(self.urls["snapshot.bin"]),
             "stdlib": self._checked(self.urls["stdlib.zip"]),
         }
         return {
-            "labs": {
-                "dataUrls": {name: self.urls[lab_file(name)] for name in LABS},
-                "workerUrl": self.urls["lab-worker.js"],
-                "python": {
-                    **self._python(["libraries.tar", "labs.tar"], []),
-                    "snapshot": snapshot,
-                },
-            },
-            "cells": {
-                "workerUrl": self.urls["cells-worker.js"],
-                "specimensUrl": self.urls["specimens.json"],
-                "wheelUrl": f"downloads/{build_wheel().name}",
-                "python": self._python(["kvproof.tar"], ["numpy"]),
-            },
-            "offline": {"build": self._build, "workerUrl": NAME} if is_wanted() else None,
+            "dataUrls": {name: self.urls[lab_file(name)] for name in labs},
+            "workerUrl": self.urls["lab-worker.js"],
+            "python": {**self._python(["libraries.tar", "labs.tar"], []), "snapshot": snapshot},
+        }
+
+    def _cells(self) -> dict[str, Any]:
+        return {
+            "workerUrl": self.urls["cells-worker.js"],
+            "specimensUrl": self.urls["specimens.json"],
+            "wheelUrl": f"downloads/{build_wheel().name}",
+            "python": self._python(["kvproof.tar"], ["numpy"]),
         }
 
     def _python(self, archives: list[str], packages: list[str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from urllib.parse import urlparse
 
 import brotli
 import numpy as np
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from kvsite import bench_checker, bench_core
 from kvsite.browser import launch_options
@@ -143,13 +143,15 @@ def _mark(browser: Browser, url: str, *names: str) -> list[float]:
 
 
 def _start(browser: Browser, url: str) -> tuple[float, float, list[str]]:
-    """Milliseconds to prebuilt and to live, and the paths of all files that this took."""
+    """Milliseconds to prebuilt, and from the first touch to live; the paths of all files for it."""
     with _page(browser) as page:
         requested: list[str] = []
         page.context.on("requestfinished", lambda request: requested.append(request.url))
         page.goto(url)
-        prebuilt, live = (_mark_time(page, f"kvproof:{name}") for name in ("prebuilt", "live"))
-        return prebuilt, live, sorted({urlparse(url).path.lstrip("/") for url in requested})
+        prebuilt = _mark_time(page, "kvproof:prebuilt")
+        _first_slider(page).press("ArrowLeft")  # Python comes for those who move something
+        asked, live = (_mark_time(page, f"kvproof:{name}") for name in ("asked", "live"))
+        return prebuilt, live - asked, sorted({urlparse(url).path.lstrip("/") for url in requested})
 
 
 @contextmanager
@@ -176,8 +178,12 @@ def _lab(browser: Browser, url: str, *, live: bool) -> Iterator[Page]:
             )
         page.goto(url)
         _mark_time(page, "kvproof:live" if live else "kvproof:prebuilt")
-        page.locator("#story-n_past").get_by_role("slider").focus()
+        _first_slider(page).focus()
         yield page
+
+
+def _first_slider(page: Page) -> Locator:
+    return page.locator("#story-n_past").get_by_role("slider")
 
 
 def _slider(browser: Browser, url: str, *, live: bool) -> list[float]:
@@ -257,7 +263,7 @@ def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [
         ("floor: plain Pyodide and NumPy in a worker", seconds("floor"), ""),
         ("prebuilt figures interactive", seconds("prebuilt"), "<= 1.2 s"),
-        ("live", seconds("live"), ""),
+        ("live, from the first touch", seconds("live"), ""),
         ("live / floor", f"{ratio:.2f}", "<= 1.4"),
         ("slider to paint, prebuilt, p50", f"{percentile(prebuilt, 50):.0f} ms", ""),
         ("slider to paint, prebuilt, p95", f"{percentile(prebuilt, 95):.0f} ms", "<= 32 ms"),

@@ -1,4 +1,4 @@
-"""The numbers of the article: computed here or read from stored results, never typed.
+"""The numbers of the pages: computed here or read from stored results, never typed.
 
 A page says ``{{ numbers.costs.recomputed | number }}``.  Values are raw; the filters of
 ``kvsite.formats`` write them the same way in every language.
@@ -56,7 +56,7 @@ MISTAKES = ({"mask": kvproof.top_left_mask}, {"mask": kvproof.open_mask}, RESTAR
 
 @cache
 def numbers() -> dict[str, Section]:
-    """All numbers by section of the article, some seconds of work; a section's values by name."""
+    """All numbers by section, some seconds of work; a section's values by name."""
     results = load_results()
     proof, lab_proof = kvproof.prove(REFERENCE), kvproof.prove(LAB)
     return {

@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kvlab.cells import Cell
+from kvlab.labs import LABS
 from kvproof.experiments.audit import FILES
 from kvproof.experiments.record import run
 from kvproof.kinds import KINDS, Kind
@@ -45,7 +46,7 @@ from kvsite.paths import BUILD, PY, REQUIREMENTS, ROOT
 from kvsite.policy import CONTENT_SECURITY_POLICY
 from kvsite.poster import poster
 from kvsite.previews import picture_file, shared_as
-from kvsite.prose import inline, table_of_contents, to_html
+from kvsite.prose import Entry, inline, table_of_contents, to_html
 from kvsite.report import Shown, drawn_reports
 from kvsite.specimens import specimen_kinds
 from kvsite.stamps import digest, is_fresh, new_folder
@@ -61,6 +62,26 @@ from kvsite.wasm import LAB_FILES
 from kvsite.wheel import brought, build_wheel
 from kvsite.words import Catalogue
 
+HOME = "index"
+PAGES = {
+    HOME: "nav.index",
+    "check": "nav.check",
+    "museum": "nav.museum",
+    "proof": "nav.proof",
+    "costs": "nav.costs",
+    "storages": "nav.storages",
+    "notebook": "nav.notebook",
+    "api": "nav.api",
+}
+"""The pages in the order in which they are read, with the message that names each."""
+MORE_PAGES = ("poster", "notices")
+"""Those that are only looked up."""
+MOVED = ("check", "proof", "costs", "storages")
+"""Those that were parts of the first page once, so that links to it may mean them."""
+STAYED = {"check-yours"}
+"""What is on the first page as well: a link to it says what it leads to."""
+EMBEDDED = "embed"
+"""Folder of the labs that stand alone."""
 NUMBERS = BUILD / "numbers"
 MUSEUM = BUILD / "museum"
 CHECKER_PAGE = BUILD / "checker_page"
@@ -82,17 +103,10 @@ def build_pages(folder: Path, build: str) -> None:
     for language in LANGUAGES:
         text = converted(notebook_file(language.source), language.from_source)
         (downloads / download_name(language)).write_text(text, "utf-8")
-        (folder / language.folder).mkdir()
-        pages = Pages(folder, assets, language)
-        pages.write_index(f"{language.folder}/index.html")
-        pages.write_api()
-        pages.write_notebook()
-        pages.write_museum()
-        pages.write_check()
-        pages.write_poster()
-        pages.write_notices()
+        (folder / language.folder / EMBEDDED).mkdir(parents=True)
+        Pages(folder, assets, language).write()
     english = Pages(folder, assets, ENGLISH)
-    english.write_index("index.html")
+    english.write_page(HOME, "index.html")
     english.write_not_found()
     (folder / "previews").mkdir()
     for language in LANGUAGES:
@@ -112,94 +126,54 @@ class Pages:
         self._folder = folder
         self._assets = assets
         self._language = language
+        self._words = words_of(language)
         self._templates = environment(language)
 
-    def write_index(self, path: str) -> None:
-        """The article with its labs and cells."""
-        labs = default_states(LAB_FILES, words_of(self._language))
-        context = {
-            **article_context(self._language, load_results()),
-            "labs": labs,
-            "download": download_name(self._language),
-            "evidence": [f"{EVIDENCE}/{name}" for name in FILES],
-            "wheel": build_wheel().name,
-            "wheels": brought(),
-            **_ways(path),
-        }
-        front, content = self._prose("index.md", context)
+    def write(self) -> None:
+        """All of them, and each lab alone, for other people's pages."""
+        for name in (*PAGES, *MORE_PAGES):
+            self.write_page(name, f"{self._language.folder}/{name}.html")
+        for name in LABS:
+            self.write_embedded(name)
+
+    def write_page(self, name: str, path: str) -> None:
+        """The page whose prose is ``name.md``."""
+        front, content = self._rendered(name, path)
+        before, after = neighbours(name)
         self._write(
             path,
             **front,
+            room=name,
             content=Markup(content),
             contents=table_of_contents(content),
-            config=self._assets.config(),
-            messages=words_of(self._language),
+            before=before,
+            after=after,
+            config=self._config(content),
+            places=self._places if name == HOME else None,
+            wide=name == "api",
         )
 
-    def write_api(self) -> None:
-        """Every public name, with its docstring."""
-        modules = public_modules()
-        n_names = sum(len(module.entries) for module in modules)
-        front, content = self._prose("api.md", {"modules": modules, "n_names": n_names})
-        self._write(self._path("api.html"), **front, content=Markup(content), wide=True)
-
-    def write_notebook(self) -> None:
-        """The executed notebook, and how to read its results."""
-        path, results = self._path("notebook.html"), load_results()
-        notebook = notebook_file(self._language.source)
-        context = {
-            "body": Markup(self._language.from_source(render_notebook(notebook))),
-            "download": download_name(self._language),
-            "colab": colab_url(self._language.source),
-            **timing_context(words_of(self._language), results),
-            **_ways(path),
-        }
-        front, content = self._prose("notebook.md", context)
-        self._write(path, **front, content=Markup(content))
-
-    def write_museum(self) -> None:
-        """A card for each kind of mistake, by symptom, and what was found in libraries."""
-        path = self._path("museum.html")
-        context = {
-            "rooms": rooms(self._language, kept_museum()),
-            "kinds": KINDS,
-            "signs": SIGNS,
-            "checked": checked(),
-            **_ways(path),
-        }
-        front, content = self._prose("museum.md", context)
-        self._write(path, **front, content=Markup(content))
-
-    def write_check(self) -> None:
-        """A test to paste, the checker with a cell, and what it can see."""
-        path = self._path("check.html")
-        context = {**check_context(self._language), **_ways(path)}
-        front, content = self._prose("check.md", context)
+    def write_embedded(self, name: str) -> None:
+        """A lab alone, with a way to the page that explains it."""
+        lab = self._context["labs"][name]
+        content = self._templates.get_template("lab.html.j2").render(lab=lab, leads=True)
+        title = self._words.say(lab["page"]["title"])
         self._write(
-            path,
-            **front,
+            f"{self._language.folder}/{EMBEDDED}/{name}.html",
+            title=title,
+            description=title,
+            room=EMBEDDED,
+            whole=f"{self._places.get(f'{name}-lab', HOME)}.html#{name}-lab",
             content=Markup(content),
-            contents=table_of_contents(content),
-            config={**self._assets.config(), "labs": None},
-            messages=words_of(self._language),
+            config={**self._config(content), "isEmbedded": True},
         )
-
-    def write_poster(self) -> None:
-        """One page to print."""
-        front, content = self._prose("poster.md", {"poster": kept_poster()})
-        self._write(self._path("poster.html"), **front, content=Markup(content))
-
-    def write_notices(self) -> None:
-        """What others have made."""
-        front, content = self._prose("notices.md", {"components": shipped()})
-        self._write(self._path("notices.html"), **front, content=Markup(content))
 
     def write_not_found(self) -> None:
         """What hosts answer with at any depth, so it can't refer to files.
 
         Its links work there if ``KVPROOF_BASE_PATH`` says where on its host the site will lie.
         """
-        say = words_of(self._language).say
+        say = self._words.say
         written = [language for language in LANGUAGES if language.folder == language.source]
         template = self._templates.get_template("not_found.html.j2")
         self._write(
@@ -211,18 +185,57 @@ class Pages:
             inline_style=Markup(style_sheet()),
         )
 
-    def _prose(self, name: str, context: dict[str, Any]) -> tuple[dict[str, str], str]:
-        return render(self._templates, page_source(self._language, name), context)
+    @cached_property
+    def _context(self) -> dict[str, Any]:
+        return page_context(self._language)
 
-    def _path(self, file: str) -> str:
-        return f"{self._language.folder}/{file}"
+    def _rendered(self, name: str, path: str) -> tuple[dict[str, str], str]:
+        """Front matter and HTML of a page's prose."""
+        context = {**self._context, **_ways(path)}
+        if name == HOME:
+            context["contents_of"] = self._contents
+        return render(self._templates, page_source(self._language, f"{name}.md"), context)
+
+    @cached_property
+    def _prose(self) -> dict[str, str]:
+        """HTML of the pages that were parts of the first page once; the way to them is the same."""
+        return {name: self._rendered(name, f"{self._language.folder}/")[1] for name in MOVED}
+
+    @cached_property
+    def _contents(self) -> dict[str, list[Entry]]:
+        """Sections and labs of these, those of which an old address leads there."""
+        places = self._places
+        return {
+            name: [one for one in table_of_contents(content) if places.get(one.anchor) == name]
+            for name, content in self._prose.items()
+        }
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """ID of a section or lab, or ``~`` and the name of a cell -> the page that it is on now."""
+        found: dict[str, str] = {}
+        for name, content in self._prose.items():
+            ids = re.findall(r' id="([\w-]+)"', content)
+            cells = [f"~{cell}" for cell in re.findall(r' data-cell="([\w-]+)"', content)]
+            found |= {place: name for place in (*ids, *cells) if place not in found}
+        return {place: name for place, name in found.items() if place not in STAYED}
+
+    def _config(self, content: str) -> dict[str, Any]:
+        """What site/js/main.js needs for the labs and cells in ``content``; empty without any."""
+        labs = re.findall(r'data-lab="(\w+)"', content)
+        has_cells = "data-cell=" in content
+        return self._assets.config(labs, has_cells) if labs or has_cells else {}
 
     def _write(self, path: str, **context: Any) -> None:
-        file = "" if path == "404.html" else Path(path).name.removeprefix("index.html")
+        file = path.partition("/")[2].removesuffix("index.html")
         page = self._templates.get_template("page.html.j2").render(
             {
+                "room": None,
                 "config": None,
+                "places": None,
                 "contents": None,
+                "before": None,
+                "after": None,
                 "inline_style": None,
                 "base": None,
                 "wide": False,
@@ -230,6 +243,8 @@ class Pages:
                 **_ways(path),
             },
             file=file,
+            page_names=PAGES,
+            messages=self._words if context.get("config") else None,
             shared=None if path == "404.html" else shared_as(self._language, file),
             assets=self._assets.urls,
             watched="KVPROOF_WATCH" in os.environ,
@@ -238,10 +253,19 @@ class Pages:
         (self._folder / path).write_text(self._language.typeset(page), encoding="utf-8")
 
 
+def neighbours(name: str) -> tuple[str | None, str | None]:
+    """The pages before and after one; None where there is none."""
+    if name not in PAGES:
+        return None, None
+    pages = [None, *PAGES, None]
+    place = pages.index(name)
+    return pages[place - 1], pages[place + 1]
+
+
 def _ways(path: str) -> dict[str, str]:
     """From a page to the site's folder, and to the other pages of its language."""
-    in_language = "/" in path
-    return {"root": "../" if in_language else "", "pages": "" if in_language else "en/"}
+    depth = path.count("/")
+    return {"root": "../" * depth, "pages": "../" * (depth - 1) if depth else "en/"}
 
 
 @cache
@@ -267,24 +291,50 @@ def render(
 
     Jinja fills in the numbers, Markdown makes the prose, and then each ``<!-- part: x -->`` is
     replaced by the template ``x``: a part's blank lines would end Markdown's HTML blocks.  A part
-    ``lab_x`` is the lab ``x``.
+    ``lab_x`` is the lab ``x``, of which the first tells how Python is; ``cell_x`` is the cell.
     """
+    labs = re.findall(r"<!-- part: (lab_\w+) -->", source)
 
     def part(match: re.Match[str]) -> str:
         name = match[1]
-        if name.startswith("lab_"):
-            lab = context["labs"][name.removeprefix("lab_")]
-            return templates.get_template("lab.html.j2").render(lab=lab)
+        kind, _, which = name.partition("_")
+        if kind == "lab":
+            lab = context["labs"][which]
+            return templates.get_template("lab.html.j2").render(lab=lab, leads=name == labs[0])
+        if kind == "cell":
+            cells: Any = templates.get_template("cell.html.j2").module
+            return str(cells.static_cell(context["cells"][which.replace("_", "-")]))
         return templates.get_template(f"{name}.html.j2").render(context)
 
     front, html = to_html(templates.from_string(source).render(context))
     return front, re.sub(r"<!-- part: (\w+) -->", part, html)
 
 
+def page_context(language: Language) -> dict[str, Any]:
+    """What pages show besides their prose: the same for all, so that a part may move."""
+    notebook, modules = notebook_file(language.source), public_modules()
+    return {
+        **article_context(language, load_results()),
+        **check_context(language),
+        "labs": default_states(LAB_FILES, words_of(language)),
+        "download": download_name(language),
+        "evidence": [f"{EVIDENCE}/{name}" for name in FILES],
+        "wheels": brought(),
+        "modules": modules,
+        "n_names": sum(len(module.entries) for module in modules),
+        "body": Markup(language.from_source(render_notebook(notebook))),
+        "colab": colab_url(language.source),
+        "rooms": rooms(language, kept_museum()),
+        "signs": SIGNS,
+        "checked": checked(),
+        "poster": kept_poster(),
+        "components": shipped(),
+    }
+
+
 def article_context(language: Language, results: Results) -> dict[str, Any]:
-    """What the article shows besides the labs."""
+    """Of these what follows from the numbers and the stored results."""
     words = words_of(language)
-    *cells, _ = [shown_cell(cell) for cell in page_cells(language)]
     return {
         "numbers": kept_numbers(),
         **timing_context(words, results),
@@ -293,7 +343,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
             function_body(PY / "kvproof" / "model" / "decoder.py", "forward"),
             function_body(PY / "kvproof" / "model" / "cached_decoder.py", "decode"),
         ),
-        "cells": cells,
+        "cells": {cell_id(cell): shown_cell(cell) for cell in page_cells(language)},
         "reports": reports(language),
         "on_home": checker_page.ON_HOME,
         "specimen_kinds": specimen_kinds(language),
@@ -301,7 +351,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
 
 
 def check_context(language: Language) -> dict[str, Any]:
-    """What the page of the checker shows besides what the article does."""
+    """Of these what the page of the checker shows."""
     return {
         "measured": kept_checks(),
         "reports": reports(language),
@@ -309,7 +359,6 @@ def check_context(language: Language) -> dict[str, Any]:
         "limits": checker_page.limits(),
         "kinds": KINDS,
         "wheel": build_wheel().name,
-        "check_yours": shown_cell(page_cells(language)[-1]),
         "specimen_kinds": specimen_kinds(language),
     }
 

@@ -79,7 +79,7 @@ def shared_as(language: Language, file: str) -> dict[str, Any]:
 
     Args:
         language: of the page.
-        file: its name, "" for the article.
+        file: its name, "" for the first page.
     """
     others = [LOCALES[other.code] for other in LANGUAGES if other != language]
     shared: dict[str, Any] = {"locale": LOCALES[language.code], "others": others, "picture": None}

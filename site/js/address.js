@@ -183,25 +183,27 @@ export class Address {
   }
 
   /**
-   * A link to all that is shown and to the section that is read, with the cells that were edited.
+   * A link to all that is shown, with the cells that were edited.
    *
+   * @param {string} section ID of the place that it leads to
    * @returns {Promise<Link>}
    */
-  async link() {
+  async link(section) {
     await this.#packing;
-    return this.linkNow();
+    return this.linkNow(section);
   }
 
   /**
    * The same at once; what was typed in the last few milliseconds may be missing.
    *
+   * @param {string} section the one that is read, unless another is wanted
    * @returns {Link}
    */
-  linkNow() {
+  linkNow(section = sectionRead()) {
     this.#write("replaceState");
     const leftOut = this.#leftOut();
     const url = new URL(location.href);
-    url.hash = sectionRead() + (leftOut ? "" : this.#code);
+    url.hash = section + (leftOut ? "" : this.#code);
     return { url, leftOut };
   }
 
@@ -300,7 +302,9 @@ class Notice {
   }
 
   #closed() {
-    document.getElementById("copy-link")?.focus(); // or the button would take the focus with it
+    const main = /** @type {HTMLElement} */ (this.#element.closest("main"));
+    main.tabIndex = -1;
+    main.focus({ preventScroll: true }); // or the button would take the focus with it
     this.clear();
   }
 }

@@ -12,17 +12,21 @@ export class CellView {
   #editor;
   #count = element("span", { className: "cell-count" });
   #state = element("span", { className: "cell-state" });
+  #run;
+  #number;
 
   /**
    * Turns a static cell into an editable one, in place.
    *
    * @param {HTMLElement} section with its name in `data-cell`, title in `data-title`, code in `pre.cell-source > code`
    * @param {{number: number, total: number, helpId: string}} place
-   * @param {{edited: () => void, run: (move: boolean) => void}} actions
+   * @param {{edited: () => void, run: (move: boolean) => void, stop: () => void}} actions
    */
-  constructor(section, { number, total, helpId }, { edited, run }) {
+  constructor(section, { number, total, helpId }, { edited, run, stop }) {
     const pre = /** @type {HTMLElement} */ (section.querySelector("pre.cell-source"));
     this.#section = section;
+    this.#number = number;
+    this.#run = button("", () => (this.#isRunning ? stop() : run(false)), { className: "primary" });
     this.name = section.dataset.cell ?? "";
     this.#source = /** @type {HTMLElement} */ (pre.querySelector("code"));
     this.original = (this.#source.textContent ?? "").trimEnd();
@@ -30,7 +34,7 @@ export class CellView {
       say("cells.output", { number }),
       section.querySelector(".prebuilt-output"),
     );
-    const box = element("div", { className: "cell-box" }, [this.#head(number, () => run(false))]);
+    const box = element("div", { className: "cell-box" }, [this.#head(number)]);
     pre.replaceWith(box);
     this.#editor = createEditor({
       parent: box,
@@ -48,22 +52,20 @@ export class CellView {
     box.append(pre, this.output.element);
   }
 
-  /**
-   * @param {number} number
-   * @param {() => void} run
-   */
-  #head(number, run) {
+  /** @param {number} number */
+  #head(number) {
     return element("div", { className: "cell-head" }, [
       this.#count,
       this.#state,
       button(say("cells.reset"), () => this.reset(), {
         ariaLabel: say("cells.reset-label", { number }),
       }),
-      button(say("cells.run"), run, {
-        ariaLabel: say("cells.run-label", { number }),
-        className: "primary",
-      }),
+      this.#run,
     ]);
+  }
+
+  get #isRunning() {
+    return this.#section.dataset.state === "running";
   }
 
   get text() {
@@ -96,6 +98,11 @@ export class CellView {
    */
   show(count, name, text) {
     this.#section.dataset.state = name;
+    const number = this.#number;
+    this.#run.textContent = say(this.#isRunning ? "cells.stop" : "cells.run");
+    this.#run.ariaLabel = this.#isRunning
+      ? say("cells.stop-label", { number })
+      : say("cells.run-label", { number });
     this.#count.textContent = count;
     this.#state.textContent = text;
   }

@@ -14,24 +14,44 @@ export class CellsBar {
   #stop;
   #retry;
 
-  /** @param {Record<"runAll" | "stop" | "restart" | "resetAll" | "retry", () => void>} actions */
-  constructor(actions) {
+  /**
+   * @param {Record<"runAll" | "stop" | "restart" | "resetAll" | "retry", () => void>} actions
+   * @param {number} total of the cells
+   */
+  constructor(actions, total) {
     this.#stop = button(say("cells.stop"), actions.stop);
     this.#retry = button(say("cells.retry"), () => {
       this.#stop.focus(); // Retry is about to vanish and would take the focus with it.
       actions.retry();
     });
-    const buttons = element("div", { className: "cells-buttons", role: "group" }, [
-      button(say("cells.run-all"), actions.runAll, { className: "primary" }),
-      this.#stop,
-      button(say("cells.restart"), actions.restart),
-      button(say("cells.reset-all"), actions.resetAll),
-    ]);
+    const restart = button(say("cells.restart"), actions.restart);
+    const runAll = button(say("cells.run-all"), actions.runAll, { className: "primary" });
+    const resetAll = button(say("cells.reset-all"), actions.resetAll);
+    // A single cell has buttons of its own for the others.
+    const all = total > 1 ? [runAll, this.#stop, restart, resetAll] : [this.#stop, restart];
+    const buttons = element("div", { className: "cells-buttons", role: "group" }, all);
     buttons.ariaLabel = say("cells.all");
     const line = element("div", { className: "cells-line" }, [this.#status, this.#retry]);
     this.element = element("div", { className: "cells-bar" }, [buttons, line, this.#announcer]);
     this.help = element("p", { className: "cells-help", id: this.helpId }, [say("cells.help")]);
     this.busy = false;
+  }
+
+  /**
+   * A button that copies a link with the cells' code (copy-link.js).
+   *
+   * @param {string} section ID of what the link leads to
+   */
+  linksTo(section) {
+    const said = element("span", { role: "status" });
+    const line = element("p", { className: "links", hidden: true });
+    line.dataset.links = section;
+    line.append(
+      button(say("link.copy"), () => {}),
+      " ",
+      said,
+    );
+    return line;
   }
 
   /** Whether there is something to stop. A disabled button would drop the keyboard's focus. */

@@ -63,13 +63,14 @@ export class Notebook {
   /**
    * Makes the static cells in `root` editable.
    *
-   * @param {HTMLElement} root with a `section.cell` for each cell
+   * @param {HTMLElement} root with a `section.cell` for each cell, in a `.cells` or several
    * @param {CellsConfig} config
    * @param {Draw} draw
    */
   constructor(root, { workerUrl, specimensUrl, ...config }, draw) {
     this.#specimensUrl = specimensUrl;
     this.#draw = draw;
+    const sections = [...root.querySelectorAll("section.cell")];
     const python = { ...config, language: document.documentElement.lang.toLowerCase() };
     this.#python = new PythonWorker(workerUrl, python, {
       progress: (progress) => this.#bar.progress(progress),
@@ -77,15 +78,17 @@ export class Notebook {
       failed: (reason) => this.#fail(reason),
       said: ({ kind, text }) => this.#running?.view.output.add(kind, text),
     });
-    this.#bar = new CellsBar({
+    const actions = {
       runAll: () => this.runAll(),
       stop: () => this.stop(),
       restart: () => this.restart(),
       resetAll: () => this.resetAll(),
       retry: () => this.#run(this.#unstarted),
-    });
-    root.prepend(this.#bar.element, this.#bar.help);
-    const sections = [...root.querySelectorAll("section.cell")];
+    };
+    this.#bar = new CellsBar(actions, sections.length);
+    const place = /** @type {HTMLElement} */ (root.querySelector(".cells"));
+    place.prepend(this.#bar.element, this.#bar.help);
+    place.append(this.#bar.linksTo(sectionOf(place)));
     for (const [index, section] of sections.entries()) {
       this.#add(/** @type {HTMLElement} */ (section), index + 1, sections.length);
     }
@@ -174,6 +177,7 @@ export class Notebook {
           this.#cells[number]?.view.focus();
         }
       },
+      stop: () => this.stop(),
     });
     const picker = /** @type {HTMLElement | null} */ (section.querySelector(".specimens"));
     specimens = picker ? new Specimens(picker, this.#specimensUrl, view) : undefined;
@@ -355,6 +359,17 @@ const OUTCOMES = {
   stopped: "cells.state.stopped",
   before: "cells.state.before",
 };
+
+/**
+ * @param {HTMLElement} place
+ * @returns {string} ID of the heading that it stands below
+ */
+function sectionOf(place) {
+  const headings = [...document.querySelectorAll("main h2[id]")];
+  const isBefore = (/** @type {Element} */ heading) =>
+    heading.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING;
+  return headings.findLast(isBefore)?.id ?? "";
+}
 
 /** @param {string} text */
 function lastLine(text) {

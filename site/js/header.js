@@ -42,15 +42,6 @@ for (const place of /** @type {NodeListOf<HTMLElement>} */ (
   place.textContent = new URL(place.dataset.address ?? "", document.baseURI).href;
 }
 
-// At the top of the page what floats would lie over the first picture; the focus brings it back.
-const top = document.querySelector(".site-header");
-const reading = document.querySelector(".reading");
-if (top && reading) {
-  new IntersectionObserver((changes) => {
-    reading.classList.toggle("at-top", changes.at(-1)?.isIntersecting);
-  }).observe(top);
-}
-
 const contents = /** @type {HTMLDetailsElement | null} */ (document.getElementById("contents"));
 contents?.addEventListener("click", ({ target }) => {
   if (target instanceof HTMLAnchorElement) {

@@ -1,7 +1,5 @@
 // A text in words: each shows whether it lies in the cache, is new, or isn't part of this state's text.
 
-import { say } from "./words.js";
-
 /**
  * @param {string} lab
  * @param {(name: string) => import("./lab-tables.js").Columns} output the present value of an output
@@ -9,14 +7,11 @@ import { say } from "./words.js";
 export function showPassage(lab, output) {
   for (const place of document.querySelectorAll(`[data-passage^="${lab}."]`)) {
     const { passage = "" } = /** @type {HTMLElement} */ (place).dataset;
-    const { state, word } = output(passage.slice(lab.length + 1));
+    const { state } = output(passage.slice(lab.length + 1));
     for (const [index, name] of state.entries()) {
       const shown = place.children[index];
       if (shown.className !== name) {
         shown.className = String(name);
-      }
-      if (word) {
-        shown.textContent = word[index] ? say(String(word[index])) : "";
       }
     }
   }

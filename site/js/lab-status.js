@@ -16,17 +16,11 @@ export class LabStatus {
     this.#button.addEventListener("click", start);
   }
 
-  /**
-   * The first lab answers its controls.
-   *
-   * @param {{loading: boolean}} python whether it is on its way
-   */
-  prebuilt({ loading }) {
+  /** The first lab answers its controls, and Python can be had. */
+  prebuilt() {
     performance.mark("kvproof:prebuilt");
-    if (!loading) {
-      this.#set("prebuilt", say("runtime.prebuilt"));
-      this.#offer(say("runtime.start"));
-    }
+    this.#set("prebuilt", say("runtime.prebuilt"));
+    this.#offer(say("runtime.start"));
   }
 
   /** @param {import("./python.js").Progress} progress */

@@ -45,21 +45,11 @@ export class Labs {
    * Shows the first lab, which a visitor sees first, and from then on the others.
    *
    * @param {string} first
-   * @param {{python: boolean}} starts whether Python starts without being asked to
    */
-  async show(first, { python }) {
+  async show(first) {
     this.#showOthersNear(first);
-    const data = await Lab.fetch(this.#dataUrls[first]);
-    if (python) {
-      this.startPython(); // it has another processor, and needn't wait until the lab is drawn
-    }
-    try {
-      await this.#place(first, data);
-    } catch (error) {
-      this.#python.stop();
-      throw error;
-    }
-    this.#status.prebuilt({ loading: python });
+    await this.#place(first, await Lab.fetch(this.#dataUrls[first]));
+    this.#status.prebuilt();
   }
 
   /** @param {string} first */
@@ -88,12 +78,17 @@ export class Labs {
   use(candidate) {
     this.#candidate = candidate;
     this.#each((lab) => lab.use(candidate));
-    if (candidate && !this.#python.started) {
+    if (candidate) {
       this.startPython();
     }
   }
 
+  /** Unless it has started. */
   startPython() {
+    if (this.#python.started) {
+      return;
+    }
+    performance.mark("kvproof:asked");
     this.#status.loading({ stage: "downloading" });
     this.#python.start();
   }

@@ -19,7 +19,7 @@ def test_the_published_evidence_passes_its_audit(built_site: Path) -> None:
 @pytest.mark.parametrize("language", LANGUAGES, ids=[language.code for language in LANGUAGES])
 def test_each_language_offers_its_own_notebook(language: Language, built_site: Path) -> None:
     name = download_name(language)
-    for page in ("index.html", "notebook.html"):
+    for page in ("costs.html", "notebook.html"):
         assert f'downloads/{name}"' in (built_site / language.folder / page).read_text("utf-8")
     notebook = nbformat.read(built_site / "downloads" / name, as_version=4)
     nbformat.validate(notebook)

@@ -65,7 +65,7 @@ def notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def write(language: Language) -> dict[str, str]:
         (tmp_path / language.folder).mkdir(exist_ok=True)
-        Pages(tmp_path, assets, language).write_notices()
+        Pages(tmp_path, assets, language).write_page("notices", f"{language.folder}/notices.html")
         page = (tmp_path / language.folder / "notices.html").read_text("utf-8")
         return dict(re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)"', page))
 

@@ -11,7 +11,7 @@ from kvsite.languages import PAGES
 from kvsite.notebook import TEXTS as NOTEBOOK_TEXTS
 from kvsite.words import TEXTS, load_catalogue
 
-PAGE_NAMES = ("index.md", "check.md", "notebook.md")
+PAGE_NAMES = sorted(path.name for path in (PAGES / "en").glob("*.md"))
 
 
 def source(language: str, page: str) -> str:
@@ -24,7 +24,7 @@ def links(text: str) -> Counter[str]:
 
 def numbers(text: str) -> Counter[str]:
     """Expressions that are filled in, without the filters that only English needs."""
-    english = r"\| (in_words|capitalize)|join\(.*?\)|\s"
+    english = r"\| (in_words|capitalize)|join\(.*?\)|\s*\| trim\(.*?\)|\s"
     places = re.findall(r"\{\{(.*?)\}\}", text)
     return Counter(re.sub(english, "", place) for place in places)
 
@@ -81,6 +81,7 @@ def chinese_texts() -> dict[str, str]:
 
 def shown(text: str) -> str:
     """A text as it is read: places and formulas as one Latin letter, no marks, no tags."""
+    text = text.replace("{% else %}", "\n\n")
     text = re.sub(r"\A---\n.*?\n---\n|\{%.*?%\}|<!--.*?-->|<pre>.*?</pre>", "", text, flags=re.S)
     text = re.sub(r"\{\{.*?\}\}|\{[\w-]+\}|\$\$?[^$]+\$\$?", "X", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)

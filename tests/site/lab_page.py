@@ -1,5 +1,6 @@
 """The mask lab as a reader of the page meets it, and what it must show."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -7,6 +8,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from kvproof import MaskReport, compare_masks
 from kvsite.labs import readouts
+from kvsite.languages import ENGLISH, page_source
+from kvsite.pages import HOME, PAGES
 from kvsite.words import TEXTS, load_catalogue
 
 PYTHON_STARTS = 120_000
@@ -17,6 +20,21 @@ PICTURES_ARE_TABLES = {"stepper"}
 
 CONTROLS = ("n_past", "n_new", "dtype")
 DTYPES = ("float32", "float64")
+
+
+def _files_of(kind: str) -> dict[str, str]:
+    """Name of each lab or cell -> its page's file, "" for the first page."""
+    found: dict[str, str] = {}
+    for page in PAGES:
+        file = "" if page == HOME else f"{page}.html"
+        names = re.findall(rf"<!-- part: {kind}_(\w+) -->", page_source(ENGLISH, f"{page}.md"))
+        found |= {name.replace("_", "-"): file for name in names}
+    return found
+
+
+FILE_OF_LAB, FILE_OF_CELL = _files_of("lab"), _files_of("cell")
+LAB_FILES = list(dict.fromkeys(FILE_OF_LAB.values()))
+"""The pages that have labs."""
 
 
 OpenPage = Callable[..., Page]

@@ -35,7 +35,7 @@ def open_cells(page: Page, site_url: str) -> Cells:
     page.set_viewport_size({"width": 600, "height": 800})
     page.goto(f"{site_url}en/check.html")
     cells = Cells(page, TOTAL)
-    expect(cells.button("Run all")).to_be_visible()
+    expect(cells.button("Restart")).to_be_visible()
     return cells
 
 
@@ -383,7 +383,7 @@ def test_a_chinese_report_has_no_english_sentence(page: Page, site_url: str) -> 
     page.add_init_script(SAVE_DATA)
     page.goto(f"{site_url}zh-hant/check.html#check-yours")
     page.get_by_role("button", name=f"執行第 {TOTAL} ").click()
-    report = page.locator("#cells .report")
+    report = page.locator(".cells .report")
     expect(report).to_be_visible(timeout=PYTHON_STARTS)
     expect(report).to_contain_text("5 個 token 之後，3 個一塊，各查詢最遠看到 token")
     expect(report.locator("li[lang=en]")).to_have_count(0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.site.conftest import check_errors, record_errors
-from tests.site.lab_page import PICTURES_ARE_TABLES, SAVE_DATA
-from tests.site.test_labs_on_the_page import FIRST, MOVE, WORDS, lab_data, source, states_of
+from tests.site.lab_page import FILE_OF_LAB, LAB_FILES, PICTURES_ARE_TABLES, SAVE_DATA
+from tests.site.test_labs_on_the_page import CONTROL, MOVE, lab_data, states_of
 
 from kvlab.labs import LABS
 
@@ -80,22 +80,30 @@ labs = pytest.mark.parametrize("name", [lab for lab in LABS if lab not in PICTUR
 
 
 @pytest.fixture(scope="module")
-def article(browser: Browser, site_url: str) -> Iterator[Page]:
-    """The English page with all labs drawn from their tables."""
+def articles(browser: Browser, site_url: str) -> Iterator[dict[str, Page]]:
+    """File -> the English page with all its labs drawn from their tables."""
     errors: list[str] = []
     with browser.new_context(service_workers="block") as context:
         record_errors(context, errors)
-        page = context.new_page()
-        page.add_init_script(SAVE_DATA)
-        page.add_init_script(RECORD)
-        page.goto(site_url + "en/")
-        for name in LABS:
-            page.locator(f"#{name}-lab").scroll_into_view_if_needed()
-            if name != FIRST:
-                expect(source(page, name)).to_have_text(WORDS.say("runtime.prebuilt"))
-        page.evaluate(PAINTED)
-        yield page
+        context.add_init_script(SAVE_DATA)
+        context.add_init_script(RECORD)
+        yield {file: drawn_page(context.new_page(), site_url, file) for file in LAB_FILES}
     check_errors(errors, [])
+
+
+def drawn_page(page: Page, site_url: str, file: str) -> Page:
+    page.goto(f"{site_url}en/{file}")
+    for lab in page.locator("[data-lab]").all():
+        lab.scroll_into_view_if_needed()
+        expect(lab.locator(CONTROL).first).to_be_visible()
+    page.evaluate(PAINTED)
+    return page
+
+
+@pytest.fixture
+def article(articles: dict[str, Page], name: str) -> Page:
+    """The page of the lab ``name``."""
+    return articles[FILE_OF_LAB[name]]
 
 
 def move(page: Page, name: str, **values: Any) -> None:

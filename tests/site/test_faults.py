@@ -237,15 +237,15 @@ def test_a_broken_file_stops_the_cells_until_it_is_back(
     faulty_site.faults[file] = fault
     page.add_init_script(SAVE_DATA)
     page.goto(faulty_site.url)
-    cells = page.locator("#cells")
-    cells.get_by_role("button", name="Run cell 2").click()
+    cells = page.locator(".cells")
+    cells.get_by_role("button", name="Run cell 1").click()
     expect(cells.locator(".cells-status")).to_have_text(
         re.compile(f"didn't start: {says}"), timeout=FAILED_WITHIN
     )
 
     faulty_site.faults.clear()
     cells.get_by_role("button", name="Retry").click()
-    cell = cells.locator("section.cell").nth(1)
+    cell = cells.locator("section.cell")
     expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
     expect_load_errors(page_errors)
 
@@ -259,8 +259,8 @@ def test_without_workers_the_figures_move_and_the_cells_say_why_they_cannot_run(
     state = State(5, 3, "float32")
     lab.move_to(state)
     assert lab.readouts() == table.readouts(state)
-    cells = page.locator("#cells")
-    for button in ("Run cell 2", "Retry"):
+    cells = page.locator(".cells")
+    for button in ("Run cell 1", "Retry"):
         cells.get_by_role("button", name=button).click()
         expect(cells.locator(".cells-status")).to_contain_text("didn't start: Error: forbidden")
 
@@ -275,17 +275,17 @@ window.Worker = class extends Worker {
 """One lab's questions raise a KeyError in Python."""
 
 
-@pytest.mark.parametrize("name", ["story", "causality"])
+@pytest.mark.parametrize("name", ["story", "stepper"])
 def test_a_lab_that_python_cannot_answer_leaves_the_others_live(
     page: Page, site_url: str, table: PrebuiltTable, name: str
 ) -> None:
     page.add_init_script(ASKED_NONSENSE.replace("LAB", name))
     lab = Lab(page).open(f"{site_url}en/")
     lab.expect_runtime("failed" if name == "story" else "live")
-    other = "causality" if name == "story" else "blind"
-    page.locator("#causality-lab").scroll_into_view_if_needed()
+    other = "stepper" if name == "story" else "blind"
+    page.locator("#stepper-lab").scroll_into_view_if_needed()
     page.locator(f"#{other}-lab").scroll_into_view_if_needed()
-    lines = {one: page.locator(f'[data-source="{one}"]') for one in ("causality", "blind")}
+    lines = {one: page.locator(f'[data-source="{one}"]') for one in ("stepper", "blind")}
     expect(lines[other]).to_contain_text("every number is equal", timeout=PYTHON_STARTS)
     broken = lab.status if name == "story" else lines[name]
     expect(broken).to_contain_text("Python stopped working: KeyError")

@@ -64,7 +64,7 @@ SEEN = """
     const points = [[left + 3, top + 3], [(left + right) / 2, (top + bottom) / 2],
       [right - 3, bottom - 3]];
     const lies = ([x, y]) => place.getRootNode().elementsFromPoint(x, y)[0];
-    const covers = points.map(lies).some((one) => one?.closest(".reading, .link-notice"));
+    const covers = points.map(lies).some((one) => one?.closest(".link-notice"));
     return !inside || covers || right - left < 10;
   });
 })
@@ -106,8 +106,9 @@ def test_what_is_not_there_is_noticed(open_page: OpenPage, site_url: str) -> Non
     masks = [f"#{FIRST}-right-mask", f"#{FIRST}-wrong-mask"]
     assert page.evaluate(SEEN, [*masks, ".no-such", "h1"]) == [*masks, ".no-such"]
     page.set_viewport_size({"width": 1280, "height": 720})
-    page.locator(".reading").evaluate("one => { one.style = 'opacity: 1; pointer-events: auto'; }")
-    page.locator(".reading").evaluate("one => { one.style.inset = '0'; }")
+    page.locator(".link-notice").evaluate(
+        "one => { one.hidden = false; one.style = 'position: fixed; inset: 0'; }"
+    )
     assert page.evaluate(SEEN, masks) == masks
 
 
@@ -220,16 +221,3 @@ def test_the_picture_fits_every_width(open_page: OpenPage, site_url: str, width:
         "all => all.map((plot) => plot.getBoundingClientRect().height)"
     )
     assert min(heights) > 100
-
-
-def test_what_floats_comes_when_the_page_is_scrolled(open_page: OpenPage, site_url: str) -> None:
-    """And before, whoever walks there by Tab sees it."""
-    page = open_first(open_page, site_url, "desktop", LANGUAGES[0])
-    reading = page.locator(".reading")
-    expect(reading).to_have_css("opacity", "0")
-    page.locator("#contents summary").focus()
-    expect(reading).to_have_css("opacity", "1")
-    page.locator("#contents summary").blur()
-    expect(reading).to_have_css("opacity", "0")
-    page.locator("#notice").scroll_into_view_if_needed()
-    expect(reading).to_have_css("opacity", "1")

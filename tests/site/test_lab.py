@@ -231,3 +231,64 @@ def test_who_saves_data_is_asked_first(page: Page, site_url: str) -> None:
     expect(lab.button).to_have_text("Start Python here")
     lab.button.click()
     lab.expect_runtime("loading")
+
+
+# --- When Python comes --------------------------------------------------------------------------
+
+PYTHON = re.compile(r"worker|\.wasm|\.whl|snapshot|/runtime/")
+
+
+def asked_of_python(page: Page) -> list[str]:
+    """Addresses of Python's files, as they are asked for."""
+    urls: list[str] = []
+    page.on("request", lambda one: urls.append(one.url) if PYTHON.search(one.url) else None)
+    return urls
+
+
+STAYING = """
+const later = window.setTimeout;
+window.setTimeout = (act, ms, ...rest) =>
+  ms === 3000 ? ((window.hasStayed = act), 0) : later(act, ms, ...rest);
+"""
+"""Three seconds pass when the test says so."""
+
+
+def test_nothing_of_python_is_fetched_before_a_reader_has_stayed(page: Page, site_url: str) -> None:
+    urls = asked_of_python(page)
+    page.add_init_script(STAYING)
+    lab = Lab(page).open(site_url)
+    lab.expect_runtime("prebuilt")
+    page.wait_for_function("() => Boolean(window.hasStayed)")
+    assert urls == []
+    page.evaluate("() => hasStayed()")
+    lab.expect_runtime("live")
+    assert urls
+
+
+@pytest.mark.parametrize("kind", ["pointer", "keys"])
+def test_or_has_touched_a_control(page: Page, site_url: str, kind: str) -> None:
+    urls = asked_of_python(page)
+    page.add_init_script(STAYING)
+    lab = Lab(page).open(f"{site_url}en/")
+    lab.expect_runtime("prebuilt")
+    page.locator(".lead").click()
+    page.keyboard.press("PageDown")
+    assert urls == [], "reading is no touch"
+    if kind == "keys":
+        lab.slider("n_past").press("ArrowRight")
+    else:
+        lab.radio("float32").check()
+    lab.expect_runtime("live")
+    assert urls
+
+
+def test_in_another_page_staying_is_not_enough(page: Page, site_url: str) -> None:
+    urls = asked_of_python(page)
+    page.add_init_script(STAYING)
+    page.goto(f"{site_url}en/embed/mask.html")
+    Lab(page).expect_runtime("prebuilt")
+    expect(Lab(page).button).to_be_visible()
+    assert page.evaluate("() => Boolean(window.hasStayed)") is False
+    assert urls == []
+    Lab(page).slider("n_past").press("ArrowRight")
+    Lab(page).expect_runtime("live")

@@ -100,7 +100,7 @@ def test_without_its_host_the_site_works_and_python_starts(
         expect_kept(page)
     page.context.set_offline(True)
     page.add_init_script(SAVE_DATA)  # Python waits, so that the table is seen to answer
-    page.goto(f"{url}en/?P=3#proof")
+    page.goto(f"{url}en/?P=3#positions")
     page.locator("#mask-lab").scroll_into_view_if_needed()
     lab.expect_state(State(3, 2))  # the lab is there
     state = State(7, 3, "float32")
@@ -109,11 +109,11 @@ def test_without_its_host_the_site_works_and_python_starts(
     lab.button.click()
     lab.expect_runtime("live")
     expect(lab.status).to_contain_text("every number is equal")
-    page.get_by_role("button", name="Run cell 2").click()
-    expect(page.locator("section.cell").nth(1)).to_have_attribute(
+    page.get_by_role("button", name="Run cell 1").click()
+    expect(page.locator("section.cell")).to_have_attribute(
         "data-state", "done", timeout=PYTHON_STARTS
     )
-    for other in ("notebook.html", "api.html"):
+    for other in ("proof.html", "notebook.html", "api.html"):
         page.goto(f"{url}en/{other}")
         expect(page.locator("h1").first).to_be_visible()
 
