@@ -78,11 +78,15 @@ export class CellView {
   }
 
   /**
-   * Puts another text in place of the one that is there; undo works.
+   * Puts another text in place of the one that is there, in sight; undo works.
    *
    * @param {string} text
    */
   load(text) {
+    const fold = this.#section.closest("details");
+    if (fold) {
+      fold.open = true;
+    }
     setText(this.#editor, text);
   }
 

@@ -43,6 +43,7 @@ class CandidatePage:
         self.page = page
         self.lab = Lab(page).open(url)
         self.cells = Cells(page, total=1)
+        page.get_by_text("Draw a mask of your own").click()
         self.bar = page.locator("#mask-lab [data-candidate-bar]")
         self.back = self.bar.get_by_role("button", name=WORDS.say("mask.candidate.back"))
 

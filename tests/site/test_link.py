@@ -139,6 +139,7 @@ def test_a_step_to_a_section_takes_no_move_back(open_lab: Any) -> None:
 
 def test_the_language_switch_keeps_state_section_and_edited_code(open_lab: Any) -> None:
     lab = open_lab("?P=9#breaking")
+    open_fold(lab.page)
     cell(lab.page, 1).get_by_role("textbox").fill(CODE)
     lab.page.locator("#breaking").scroll_into_view_if_needed()
     lab.page.locator("#breaking").evaluate("place => place.scrollIntoView()")
@@ -171,6 +172,11 @@ def cell(page: Page, number: int) -> Any:
     return page.locator("section.cell").nth(number - 1)
 
 
+def open_fold(page: Page) -> None:
+    """Shows the first page's cell."""
+    page.get_by_text("Draw a mask of your own").click()
+
+
 @pytest.fixture
 def open_cells(page: Page, site_url: str) -> Any:
     """Opens the page of the proof, which has four cells, with something after its address."""
@@ -197,6 +203,7 @@ def test_a_copied_link_brings_edited_code_and_runs_nothing(
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     page.add_init_script(SAVE_DATA)
     lab = Lab(page).open(f"{site_url}?P=7")
+    open_fold(page)
     editor = cell(page, 1).get_by_role("textbox")
     editor.fill(CODE)
     expect(copy_link(page, "breaking")).to_have_text("Link copied.")
@@ -308,6 +315,7 @@ def test_a_browser_that_cannot_pack_code_says_so_and_copies_the_rest(
     page.add_init_script("delete window.CompressionStream;")
     Lab(page).open(f"{site_url}?P=7#~redraw={packed('x = 1')}")
     assert notices(page) == ["This browser is too old for code in links."]
+    open_fold(page)
     cell(page, 1).get_by_role("textbox").fill(CODE)
     expect(copy_link(page, "breaking")).to_have_text(
         "Link copied. This browser is too old for code in links."
