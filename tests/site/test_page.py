@@ -27,7 +27,7 @@ from tests.site.lab_page import (
 from kvlab.formats import number
 from kvlab.labs import LABS
 from kvproof import offset_mask, top_left_mask
-from kvsite.pages import EMBEDDED, MORE_PAGES, PAGES
+from kvsite.pages import EMBEDDED, HOME, MORE_PAGES, PAGES
 from kvsite.paths import DIST, NODE_MODULES
 from kvsite.serve import Handler, start_server
 
@@ -198,6 +198,22 @@ def leads_somewhere(page: str, target: str) -> bool:
 def test_ids_are_unique(name: str) -> None:
     ids = Links(name).ids
     assert sorted(ids) == sorted(set(ids))
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_next_and_previous_lead_through_all_pages_in_their_order(folder: str) -> None:
+    def turns(name: str) -> dict[str, str]:
+        html = (DIST / folder / f"{name}.html").read_text()
+        found = re.findall(r'<a rel="(prev|next)" href="([^"]*)">', html)
+        return {rel: Path(href).stem if href != "./" else HOME for rel, href in found}
+
+    order = list(PAGES)
+    for before, after in pairwise(order):
+        assert turns(before)["next"] == after
+        assert turns(after)["prev"] == before
+    assert turns(order[0]).keys() == {"next"}
+    assert turns(order[-1]).keys() == {"prev"}
+    assert turns("notices") == {}
 
 
 # --- What a policy, a phone and a screen reader ask for ----------------------------------------
