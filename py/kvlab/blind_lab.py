@@ -92,7 +92,7 @@ BLOCKS: list[Block] = [
 class BlindLab(Lab):
     """Two maps, errors and agreement, and what to see in them (see ``kvlab.lab.Lab``)."""
 
-    title, notice = "blind.title", "blind.notice"
+    title, to_try, notice = "blind.title", "blind.try", "blind.notice"
     draws_candidates = True
 
     def __init__(self) -> None:

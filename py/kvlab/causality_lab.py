@@ -56,7 +56,7 @@ BLOCKS: list[Block] = [
 class CausalityLab(Lab):
     """How far each output moves when one token is another (see ``kvlab.lab.Lab``)."""
 
-    title, notice = "causality.title", "causality.notice"
+    title, to_try, notice = "causality.title", "causality.try", "causality.notice"
 
     def __init__(self) -> None:
         self._moves = _Moves()

@@ -115,7 +115,7 @@ BLOCKS: list[Block] = [
 class CountsLab(Lab):
     """Counts of one case, and ratios of counts and of times over the prefix (see ``Lab``)."""
 
-    title, notice = "counts.title", "counts.notice"
+    title, to_try, notice = "counts.title", "counts.try", "counts.notice"
 
     def __init__(self) -> None:
         results = json.loads(load_stored("cpu_timing.json") or "")

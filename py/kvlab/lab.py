@@ -58,11 +58,11 @@ class Lab:
     """
 
     title: ClassVar[str]
-    """A message, as is the next."""
+    """A message, as are the next two."""
     to_try: ClassVar[str] = ""
-    """One thing to do with it, said before the controls."""
+    """One thing to do with it, before the controls."""
     notice: ClassVar[str] = ""
-    """What to see in it: said at the end where there is something to try first."""
+    """What to see in it, after the figures: not before a reader has looked."""
     is_first: ClassVar[bool] = False
     """The page begins with it: its title is only heard, and below it stands where all numbers come
     from."""

@@ -72,7 +72,7 @@ BLOCKS: list[Block] = [
 class LadderLab(Lab):
     """All rungs, and those of one specimen by the way it is fed (see ``kvlab.lab.Lab``)."""
 
-    title, notice = "ladder.title", "ladder.notice"
+    title, to_try, notice = "ladder.title", "ladder.try", "ladder.notice"
 
     def __init__(self) -> None:
         rungs = all_rungs()

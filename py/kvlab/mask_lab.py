@@ -119,7 +119,7 @@ BLOCKS: list[Block] = [
 class MaskLab(Lab):
     """Two masks, and the errors of both; a candidate takes the wrong one's place."""
 
-    title = "mask.title"
+    title, to_try = "mask.title", "mask.try"
     draws_candidates = True
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ BLOCKS: list[Block] = [
 class MemoryLab(Lab):
     """A bar for each model, and marks for other ways to keep the same (see ``Lab``)."""
 
-    title, notice = "memory.title", "memory.notice"
+    title, to_try, notice = "memory.title", "memory.try", "memory.notice"
 
     def __init__(self) -> None:
         self._bars = _Bars()

@@ -134,7 +134,7 @@ BLOCKS: list[Block] = [
 class StepperLab(Lab):
     """The trained decoder reads and writes, with a cache and without (see ``kvlab.lab.Lab``)."""
 
-    title, notice, to_try = "stepper.title", "stepper.notice", "stepper.try"
+    title, to_try, notice = "stepper.title", "stepper.try", "stepper.notice"
 
     def __init__(self) -> None:
         self._words, self._without, self._with = Rows(), Rows(), Rows()

@@ -85,7 +85,7 @@ BLOCKS: list[Block] = [
 class StoragesLab(Lab):
     """The places of one storage, and bytes and errors of all (see ``kvlab.lab.Lab``)."""
 
-    title, notice = "storages.title", "storages.notice"
+    title, to_try, notice = "storages.title", "storages.try", "storages.notice"
 
     def __init__(self) -> None:
         self._places, self._bytes, self._errors = _Places(), _Bytes(), _Errors()
@@ -111,7 +111,7 @@ class StoragesLab(Lab):
         self._bytes.show(list(reports.values()), NAMES.index(name))
         self._errors.show(list(reports.values()))
         held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
-        counts = {"storage": name, "held": str(held), "empty": str(empty)}
+        counts = {"held": str(held), "empty": str(empty)}
         yield Text("summary", "storages.places", counts)
         if name == "paged":
             yield Text("summary", "storages.blocks", _blocks(chosen))

@@ -62,7 +62,7 @@ BLOCKS: list[Block] = [
 class WindowLab(Lab):
     """What the kept keys have seen, what those fed again have, and how far they differ."""
 
-    title, notice = "window.title", "window.notice"
+    title, to_try, notice = "window.title", "window.try", "window.notice"
 
     def __init__(self) -> None:
         self._kept, self._refed, self._errors = _Field(), _RefedField(), _Errors()

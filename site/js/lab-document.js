@@ -223,6 +223,7 @@ function nameControl(place) {
     return;
   }
   handle.setAttribute("aria-label", label);
+  punctuate(handle.getRootNode(), label);
   const speak = () => {
     const value = `${unit} ${Number(handle.getAttribute("aria-valuenow"))}`;
     if (handle.getAttribute("aria-valuetext") !== value) {
@@ -232,6 +233,25 @@ function nameControl(place) {
   speak();
   // The slider writes "4.00" after each move.
   new MutationObserver(speak).observe(handle, { attributeFilter: ["aria-valuetext"] });
+}
+
+/**
+ * BokehJS writes "title: " before a slider's value in every language, and anew with each move.
+ *
+ * @param {Node} root of the slider
+ * @param {string} label
+ */
+function punctuate(root, label) {
+  const title = /** @type {ShadowRoot} */ (root).querySelector(".bk-slider-title");
+  const write = () => {
+    if (title?.firstChild) {
+      title.firstChild.textContent = say("labs.before-value", { label });
+    }
+  };
+  if (title) {
+    write();
+    new MutationObserver(write).observe(title, { childList: true });
+  }
 }
 
 /**

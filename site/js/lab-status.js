@@ -1,4 +1,4 @@
-// Says where the labs' numbers come from: one line for Python, and a short one beside each lab.
+// Says where the labs' numbers come from: one line for the page, and one of a lab's own where that differs.
 
 import { sizeOf, stageWords } from "./progress.js";
 import { say } from "./words.js";
@@ -50,7 +50,8 @@ export class LabStatus {
    */
   live(lab, equal) {
     const text = say(equal ? "runtime.live-equal" : "runtime.live-differs");
-    this.source(lab, text);
+    this.source(lab, equal ? "" : text);
+    sectionOf(lab).dataset.live = String(equal);
     const { dataset } = document.documentElement;
     if (dataset.runtimeState === "failed") {
       return; // the first lab, of which this line speaks, isn't live
@@ -76,6 +77,7 @@ export class LabStatus {
    */
   labFailed(lab, reason) {
     const text = say("runtime.stopped-working", { reason });
+    delete sectionOf(lab).dataset.live;
     if (lineOf(lab)) {
       this.source(lab, text);
     } else {
@@ -83,9 +85,15 @@ export class LabStatus {
     }
   }
 
+  /** @param {string} lab whose numbers are what was prebuilt, as the page's line says */
+  fellBack(lab) {
+    this.source(lab, "");
+    delete sectionOf(lab).dataset.live;
+  }
+
   /**
    * @param {string} lab
-   * @param {string} text
+   * @param {string} text what the page's line doesn't say; "" for nothing
    */
   source(lab, text) {
     const line = lineOf(lab);
@@ -127,6 +135,11 @@ export class LabStatus {
     this.#progress.hidden = true;
     this.#button.hidden = true;
   }
+}
+
+/** @param {string} lab */
+function sectionOf(lab) {
+  return /** @type {HTMLElement} */ (document.querySelector(`[data-lab="${lab}"]`));
 }
 
 /** @param {string} lab any but the first has one */

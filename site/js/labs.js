@@ -104,7 +104,6 @@ export class Labs {
     });
     this.#labs.set(name, lab);
     this.#shown(name, lab);
-    this.#status.source(name, say("runtime.prebuilt"));
     lab.use(this.#candidate);
     if (this.#python.ready) {
       this.#goLive(lab, name);
@@ -137,7 +136,7 @@ export class Labs {
     this.#status.failed(reason);
     this.#each((lab, name) => {
       lab.fallBack();
-      this.#status.source(name, say("runtime.prebuilt"));
+      this.#status.fellBack(name);
     });
   }
 

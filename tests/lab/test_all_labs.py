@@ -87,6 +87,11 @@ def test_what_a_lab_declares_is_there(name: str) -> None:
     assert all(figure["table"] or not figure["fold"] for figure in figures)
 
 
+def test_there_is_something_to_try_but_in_the_first_which_the_page_leads_to(name: str) -> None:
+    page = new_session(name).lab.page
+    assert bool(page["to_try"]) == (not page["is_first"])
+
+
 def everything(declared: Any) -> Iterator[dict[str, Any]]:
     """Each dictionary inside."""
     if isinstance(declared, dict):

@@ -51,7 +51,7 @@ def test_the_default_state_in_words() -> None:
     assert "float64: 3.0\u00a0×\u00a010⁻¹⁶" in shown["errors-summary"]
     assert "off by 1.5\u00a0×\u00a010⁻¹⁵, 5.0 times the floor" in shown["errors-summary"]
     assert "off by 0.699" in shown["errors-summary"]
-    assert "50% of the rows" in shown["errors-summary"]
+    assert "50% of the queries" in shown["errors-summary"]
 
 
 def test_both_masks_wrongly_hidden_keys_are_counted() -> None:

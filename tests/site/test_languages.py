@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.site.lab_page import SAVE_DATA, Lab, PrebuiltTable, State
+from tests.site.lab_page import SAVE_DATA, Lab, OpenPage, PrebuiltTable, State
 
 from kvsite.pages import PAGES
 from kvsite.paths import DIST
@@ -127,3 +127,40 @@ def test_traditional_chinese_is_that_of_taiwan(file: str) -> None:
     forbidden = [words.replace("_", " ") for words in NOT_IN_TAIWAN.split()]
     own = re.sub(r"<pre\b.*?</pre>|<code\b.*?</code>", "", page, flags=re.DOTALL)
     assert [words for words in forbidden if words in own] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "label"), [("en", "New words, C: 4"), ("zh", "本次新词数 C：4"), ("zh-hant", "C：4")]
+)
+def test_a_slider_has_the_colon_of_its_language_after_each_move(
+    open_page: OpenPage, site_url: str, folder: str, label: str
+) -> None:
+    page = open_page()
+    page.goto(f"{site_url}{folder}/")
+    slider = page.locator("#story-n_new")
+    handle = slider.get_by_role("slider")
+    handle.focus()
+    page.keyboard.press("Home")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(slider.locator(".bk-slider-title")).to_contain_text(label)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_what_to_try_stands_before_the_controls_and_what_to_notice_after_the_figures(
+    folder: str,
+) -> None:
+    sections = [
+        section
+        for file in FILES
+        for section in re.findall(
+            r'<section class="lab.*?data-links=', html(f"{folder}/{file}"), re.S
+        )
+    ]
+    noticed = [section for section in sections if 'class="lab-notice"' in section]
+    tried = [section for section in sections if 'class="lab-notice to-try"' in section]
+    assert len(noticed) == len(tried) - 1 > 6  # the mask lab's stands in the prose
+    for section in tried:
+        assert section.index('class="lab-notice to-try"') < section.index('class="controls"')
+    for section in noticed:
+        assert section.index('class="lab-notice"') > section.rindex("</figure>")
