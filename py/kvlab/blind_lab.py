@@ -9,15 +9,17 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model
+from bokeh.models import ColumnDataSource, Label, Model
+from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from kvlab.controls import radio, select
 from kvlab.figures import empty_figure
 from kvlab.formats import number, percent
 from kvlab.lab import Lab
+from kvlab.marks import by_state
 from kvlab.palette import themed
-from kvlab.view import Block, CandidateBar, Figure, Legend, Matrix, Side, Summary, key
+from kvlab.view import Block, CandidateBar, Entry, Figure, Legend, Matrix, Side, Summary, key
 from kvlab.words import Text, plain, worded
 from kvproof import REFERENCE, BlindSpots, DecoderConfig, blind_spots
 from kvproof.model.config import Positions
@@ -63,21 +65,23 @@ BUGS = {
 DTYPES = ["float32", "float64"]
 UNSEEN_MARK, HIDDEN_MARK = "○", "◐"
 """Instead of a number: no logit is off; logits are off, and every argmax is right."""
-DECADES = (-3.0, 1.0)
-"""Errors from 10 ** -3 up to 10 ** 1 are told apart by the colour's strength."""
-FAINTEST, STRONGEST = 0.12, 0.5
+FAINTEST, STRONGEST = 0.05, 0.48
 """Of the colour, so that the numbers on it keep their contrast."""
+UNSEEN = "hidden-future"
+"""The concept of a cell that shows nothing."""
+ROW, COLUMN = "blind.one-go", "blind.one-by-one"
+"""What the first row and the first column are called."""
 
 
 def _map(root: str) -> Figure:
     table = Matrix(f"{root}.cells", "blind.corner", "n_past", "n_new", "twin")
-    return Figure(root, f"blind.{root}", table, "blind.show-map", least="25rem")
+    return Figure(root, f"blind.{root}", table, "blind.show-map")
 
 
 BLOCKS: list[Block] = [
     Legend(
         [
-            key(UNSEEN_MARK, "text", "blind.legend-unseen"),
+            Entry("blind.legend-unseen", UNSEEN_MARK, swatch=UNSEEN),
             key(HIDDEN_MARK, "text", "blind.legend-hidden"),
             key("■", "error", "blind.legend-strength"),
             key("", "text", "blind.floor", reading="floor"),
@@ -122,13 +126,16 @@ class BlindLab(Lab):
 
     def _draw(self, spots: BlindSpots) -> None:
         marks = np.where(spots.unseen, UNSEEN_MARK, "")
-        strength = np.where(spots.unseen, 0, error_strength(spots.errors))
-        self._errors.show(spots, marks, short(spots.errors), strength)
+        strength = np.where(spots.unseen, 1, error_strength(spots.errors))
+        errors = spots.errors.ravel().tolist()
+        shown = [number(error, 2) for error in errors]
+        self._errors.show(spots, marks, shown, [short(error) for error in errors], strength)
         marks = np.where(spots.unseen_by_argmax, HIDDEN_MARK, marks)
         lost = 1 - spots.agreement
         strength = np.where(lost > 0, FAINTEST + (STRONGEST - FAINTEST) * lost, 0)
+        strength = np.where(spots.unseen, 1, strength)
         shares = [percent(share) for share in spots.agreement.ravel().tolist()]
-        self._agreement.show(spots, marks, shares, strength)
+        self._agreement.show(spots, marks, shares, shares, strength)
 
 
 @lru_cache(maxsize=64)
@@ -147,18 +154,29 @@ def _candidate_spots(answer: dict[str, Any]) -> BlindSpots:
 
 
 class _Map:
-    """A cell for each history length (down) and chunk size (across), with a number or a mark."""
+    """A cell for each history length (down) and chunk size (across), with a number or a mark.
+
+    The row without a history and the column of single tokens are framed: each is all that a habit
+    of testing sees.  A ring is around the smallest call that shows the mistake.
+    """
 
     def __init__(self) -> None:
         self.figure = empty_figure(aspect_ratio=1)
         self.figure.grid.visible = False
         worded(self.figure.xaxis[0], axis_label="blind.axis-chunk")
         worded(self.figure.yaxis[0], axis_label="blind.axis-history")
-        self._cells = ColumnDataSource()
+        self._cells, self._ring = ColumnDataSource({"state": []}), ColumnDataSource()
+        fill = by_state({"unseen": UNSEEN, "seen": "error"})
         cells = self.figure.rect(
-            "column", "row", 0.94, 0.94, source=self._cells, fill_alpha="strength", line_width=1
+            "column",
+            "row",
+            0.94,
+            0.94,
+            source=self._cells,
+            fill_color=fill,
+            fill_alpha="strength",
         )
-        themed(cells.glyph, fill_color="error", line_color="line")
+        themed(cells.glyph, line_color="line")
         ink = self.figure.text(
             "column",
             "row",
@@ -169,29 +187,45 @@ class _Map:
             text_font_size="12px",
         )
         themed(ink.glyph, text_color="text")
+        ring = self.figure.ellipse(
+            "column", "row", 0.86, 0.8, source=self._ring, fill_color=None, line_width=2.5
+        )
+        themed(ring.glyph, line_color="text")
         self._sized = False
-        self.outputs: dict[str, tuple[Model, str]] = {"cells": (self._cells, "data")}
+        self.outputs: dict[str, tuple[Model, str]] = {
+            "cells": (self._cells, "data"),
+            "ring": (self._ring, "data"),
+        }
 
     def show(
         self,
         spots: BlindSpots,
         marks: NDArray[np.str_],
         shown: list[str],
+        brief: list[str],
         strength: NDArray[np.float64],
     ) -> None:
-        """Draw one value of each cell."""
+        """Draw one value of each cell: ``shown`` in the table, ``brief`` in the map."""
         if not self._sized:
             self._set_axes(spots.n_past, spots.n_new)
+            _frame_habits(self.figure, *spots.errors.shape)
+            self._sized = True
         row, column = np.indices(spots.errors.shape)
-        labels = list(zip(marks.ravel().tolist(), shown, strict=True))
+        labels = list(zip(marks.ravel().tolist(), shown, brief, strict=True))
         self._cells.data = {
             "row": row.ravel().tolist(),
             "column": column.ravel().tolist(),
             "n_past": np.repeat(spots.n_past, len(spots.n_new)).tolist(),
             "n_new": np.tile(spots.n_new, len(spots.n_past)).tolist(),
-            "text": [mark or number for mark, number in labels],
-            "twin": [f"{mark} {number}".strip() for mark, number in labels],
+            "state": np.where(spots.unseen, "unseen", "seen").ravel().tolist(),
+            "text": [mark or number for mark, _, number in labels],
+            "twin": [f"{mark} {number}".strip() for mark, number, _ in labels],
             "strength": strength.ravel().round(3).tolist(),
+        }
+        call = spots.smallest_seen
+        self._ring.data = {
+            "row": [spots.n_past.index(call[0])] if call else [],
+            "column": [spots.n_new.index(call[1])] if call else [],
         }
 
     def _set_axes(self, n_past: tuple[int, ...], n_new: tuple[int, ...]) -> None:
@@ -205,23 +239,38 @@ class _Map:
             axis.ticker.ticks = list(range(len(lengths)))
             labels = [f"{letter} = {lengths[0]}", *map(str, lengths[1:])]
             axis.major_label_overrides = dict(enumerate(labels))
-            edges = (-0.5, len(lengths) - 0.5)
-            span.start, span.end = edges if name == "x" else edges[::-1]
-        self._sized = True
+            first, last = -0.53, len(lengths) - 0.47
+            # Above the cells and below them is a line for the names of row and column.
+            span.start, span.end = (first, last) if name == "x" else (last + 0.7, first - 0.7)
+
+
+def _frame_habits(fig: figure, n_rows: int, n_columns: int) -> None:
+    """Frame the first row and the first column, and name them."""
+    middle_x, middle_y = (n_columns - 1) / 2, (n_rows - 1) / 2
+    frames = fig.rect(
+        [middle_x, 0], [0, middle_y], [n_columns, 1], [1, n_rows], fill_color=None, line_width=2
+    )
+    themed(frames.glyph, line_color="accent")
+    for message, y in ((ROW, -0.85), (COLUMN, n_rows - 0.15)):
+        label = Label(x=-0.5, y=y, x_offset=4, text_baseline="middle", text_font_size="12px")
+        worded(label, text=message)
+        themed(label, text_color="accent")
+        fig.add_layout(label)
 
 
 def error_strength(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How strong the colour of an error is, on a log scale."""
-    first, last = DECADES
-    decade = np.log10(np.maximum(errors, 10.0**first))
-    share = np.clip((decade - first) / (last - first), 0, 1)
-    strength: NDArray[np.float64] = FAINTEST + (STRONGEST - FAINTEST) * share
+    """How strong the colour of each error is: in step with its share of the map's largest."""
+    finite = errors[np.isfinite(errors)]
+    largest = finite.max(initial=0) or 1.0
+    strength: NDArray[np.float64] = FAINTEST + (STRONGEST - FAINTEST) * np.minimum(
+        errors / largest, 1
+    )
     return strength
 
 
-def short(errors: NDArray[np.float64]) -> list[str]:
-    """Errors with two digits, as they fit into a cell."""
-    return [number(error, 2) for error in errors.ravel().tolist()]
+def short(error: float) -> str:
+    """An error as it fits into a cell on a phone: 0.27, 0.003, 5·10⁻⁴."""
+    return number(error, 1 if 0.001 <= error < 0.01 else 2).replace("\u00a0×\u00a0", "·")
 
 
 def texts(spots: BlindSpots, is_mistake: bool) -> Iterator[Text]:
@@ -292,3 +341,7 @@ def _worst(spots: BlindSpots) -> Iterator[Text]:
     hidden, seen = int(spots.unseen_by_argmax.sum()), int((~spots.unseen).sum())
     counts = {"hidden": str(hidden), "seen": str(seen)}
     yield Text("summary", "blind.summary-argmax", counts)
+    if spots.smallest_seen is not None:
+        p, c = spots.smallest_seen
+        ringed = "blind.ring-both" if p > 0 and c > 1 else "blind.ring-one"
+        yield Text("summary", ringed, {"P": str(p), "C": str(c)})

@@ -22,6 +22,7 @@ from kvlab.words import Text, plain, worded
 from kvproof import zoo
 from kvproof.experiments import error_ladder
 from kvproof.experiments.error_ladder import GROUPS, Rung
+from kvproof.model.cache import STORAGES
 
 LOOKS = {
     "float64": ("circle", "●", "accent"),
@@ -38,6 +39,8 @@ KEYS = {
     "trigger": "trigger",
 }
 """Way to feed a specimen -> its read-out."""
+STORAGE_NAMES = {name: f"storages.kind.{name}" for name in STORAGES}
+"""Storage -> the message with what it is called."""
 LINES: dict[float, str] = dict(enumerate(f"ladder.{one}" for one in (*LOOKS, *KEYS.values())))
 """Line of the figure -> its message: the groups, then the ways to feed the chosen specimen."""
 
@@ -63,7 +66,14 @@ BLOCKS: list[Block] = [
         "ladder.show-all",
         "ladder.rungs",
         Table(
-            "all.rows", {"name": "ladder.name", "group": "ladder.group", "error": "ladder.error"}
+            "all.rows",
+            {
+                "name": "ladder.name",
+                "storage": "ladder.storage",
+                "group": "ladder.group",
+                "error": "ladder.error",
+            },
+            words=["name", "storage", "group"],
         ),
     ),
 ]
@@ -80,12 +90,16 @@ class LadderLab(Lab):
         self._worst = {
             group: max(rung.error for rung in rungs if rung.group == group) for group in GROUPS[:3]
         }
-        controls = {"specimen": select("ladder.specimen", list(zoo.SPECIMENS), "mask-topleft")}
+        specimens = list(zoo.SPECIMENS)
+        words = [f"zoo.{name}" for name in specimens]
+        controls = {"specimen": select("ladder.specimen", specimens, "mask-topleft", words)}
         parts: dict[str, Part] = {"rungs": self._ladder, "all": self._table}
         super().__init__(controls, parts, BLOCKS)
+        names, storages = zip(*map(called, rungs), strict=True)
         self._table.show(
-            group=[LOOKS[rung.group][1] for rung in rungs],
-            name=[rung.name for rung in rungs],
+            name=list(names),
+            storage=list(storages),
+            group=[f"ladder.{rung.group}" for rung in rungs],
             error=[number(rung.error) for rung in rungs],
         )
 
@@ -95,11 +109,19 @@ class LadderLab(Lab):
         self._ladder.show([errors[way] for way in KEYS])
         for way in KEYS:
             yield plain(KEYS[way], number(errors[way]), repr(errors[way]))
-        yield Text("summary", "ladder.specimen-is", {"name": specimen})
         yield _trigger_text(errors["trigger"], self._worst["float64"], self._worst["int8"])
         blind = sum(error <= zoo.blind.SEEN for way, error in errors.items() if way != "trigger")
-        ways = {"blind": str(blind), "ways": str(len(KEYS) - 1)}
-        yield Text("summary", "ladder.blind", ways)
+        yield _blind_text(blind, len(KEYS) - 1)
+
+
+def called(rung: Rung) -> tuple[str, str]:
+    """Messages with what a decoder and its storage are called; "": the name says it already."""
+    if rung.group == "broken":
+        return f"zoo.{rung.name}", ""
+    config, _, storage = rung.name.rpartition("-")
+    if config and rung.name in zoo.RIGHT:
+        return f"ladder.right.{config}", STORAGE_NAMES[storage]
+    return f"ladder.right.{rung.name}", ""
 
 
 @lru_cache(maxsize=128)
@@ -115,6 +137,19 @@ def _trigger_text(error: float, float64: float, int8: float) -> Text:
     if error > int8:
         return Text("summary", "ladder.trigger-clear", args)
     return Text("summary", "ladder.trigger-hidden", args)
+
+
+def _blind_text(blind: int, ways: int) -> Text:
+    """In how many of the plain ways nothing shows."""
+    all_of = {"ways": str(ways)}
+    match blind:
+        case 0:
+            return Text("summary", "ladder.blind.none", all_of)
+        case 1:
+            return Text("summary", "ladder.blind.one", all_of)
+        case _ if blind == ways:
+            return Text("summary", "ladder.blind.all", all_of)
+    return Text("summary", "ladder.blind.many", {**all_of, "blind": str(blind)})
 
 
 class _Ladder:

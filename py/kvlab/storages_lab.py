@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from bokeh.models import ColumnDataSource, Model, Range1d
+from bokeh.models import ColumnDataSource, Label, Model, Range1d
 from bokeh.plotting import figure
 
 from kvlab.cell_figure import CellFigure
@@ -30,9 +30,15 @@ KINDS = {f"storages.kind.{name}": name for name in NAMES}
 BRANCHES = ["1", "2"]
 MAX_PREFIX = 24
 ACROSS = 2 * BLOCK_SIZE
-"""Places beside each other; more of them go into the next line."""
+"""Places of a branch beside each other; more of them go into the next line."""
 STRIDE = ACROSS + 1
 """The branches stand side by side with a gap of one place between them."""
+TOGETHER = 2 * ACROSS
+"""Places that both point to beside each other, above the branches."""
+FORK = 1.1
+"""Height of the lines from there to the branches, in places, and of what these are called."""
+NAME = 0.6
+"""That of the latter alone."""
 SHARED_MARK = MARKS["shared"].text
 LIGHT, HEAVY = 1, 3
 """Width of a block's outline, and of one that both branches point to."""
@@ -48,6 +54,7 @@ TABLE = Table(
         "text": "storages.bytes-column",
         "error": "storages.error-column",
     },
+    words=["storage"],
 )
 BLOCKS: list[Block] = [
     Figure(
@@ -56,16 +63,17 @@ BLOCKS: list[Block] = [
         PLACES,
         "storages.show-places",
         legend=[
-            key("■", "history", "storages.legend-cached"),
+            Entry("storages.legend-shared", mark=SHARED_MARK, swatch="block shared"),
+            key("■", "history", "storages.legend-copied"),
+            key("■", "chunk", "storages.legend-own"),
             key("–", "muted", "storages.legend-empty"),
             Entry("storages.legend-block", swatch="block"),
-            Entry("storages.legend-shared", mark=SHARED_MARK, swatch="block shared"),
         ],
         summary="summary",
     ),
     Side(
         [
-            Figure("bytes", "storages.bytes-title", TABLE, least="22rem"),
+            Figure("bytes", "storages.bytes-title", TABLE, least="20rem"),
             Figure(
                 "errors",
                 "storages.errors-title",
@@ -73,7 +81,7 @@ BLOCKS: list[Block] = [
                     key("◆", "cached", "storages.errors-title"),
                     key("|", "text", "storages.legend-floor"),
                 ],
-                least="22rem",
+                least="20rem",
             ),
         ]
     ),
@@ -107,7 +115,7 @@ class StoragesLab(Lab):
         """Draw where the tokens lie, and what that costs."""
         reports, name = compare_storages(prefix, int(branches)), KINDS[storage]
         chosen = reports[name]
-        self._places.show(chosen)
+        self._places.show(chosen, prefix)
         self._bytes.show(list(reports.values()), NAMES.index(name))
         self._errors.show(list(reports.values()))
         held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
@@ -115,9 +123,8 @@ class StoragesLab(Lab):
         yield Text("summary", "storages.places", counts)
         if name == "paged":
             yield Text("summary", "storages.blocks", _blocks(chosen))
-        if chosen.shared.any():
-            shared = {"shared": str(int(chosen.shared[0].sum()))}
-            yield Text("summary", "storages.shared", shared)
+        if name == "paged" and branches != "1":
+            yield from _forked(chosen, prefix)
         yield Text("summary", "storages.bytes", {"bytes": size(chosen.nbytes)})
         yield _error(chosen)
         sizes = {"window": str(WINDOWED.window), "own": str(N_CONTINUED)}
@@ -132,6 +139,20 @@ def _blocks(report: StorageReport) -> dict[str, str]:
     return {"blocks": str(places // BLOCK_SIZE), "size": str(BLOCK_SIZE)}
 
 
+def _forked(report: StorageReport, prefix: int) -> Iterator[Text]:
+    """Which tokens of the prefix both branches point to, and which were copied on write."""
+    n_shared = int(report.shared[0].sum())
+    if n_shared:
+        yield Text("summary", "storages.shared", {"shared": str(n_shared)})
+    n_copied = prefix - n_shared
+    if n_copied == 0:
+        yield Text("summary", "storages.copied-none")
+    elif n_copied == 1:
+        yield Text("summary", "storages.copied-one")
+    else:
+        yield Text("summary", "storages.copied-many", {"copied": str(n_copied)})
+
+
 def _error(report: StorageReport) -> Text:
     if report.max_abs_error == 0:
         return Text("summary", "storages.exact")
@@ -141,35 +162,59 @@ def _error(report: StorageReport) -> Text:
 
 
 class _Places(CellFigure):
-    """A cell for each place of memory, with the number of the token that it holds."""
+    """A cell for each place of memory, with the number of the token that it holds.
+
+    What both branches point to stands once, above, and a fork leads from there to what is each
+    branch's own.
+    """
 
     def __init__(self) -> None:
-        super().__init__(["history", "hidden-future", "shared"], aspect_ratio=2.6, mark_size=None)
+        states = ["shared", "history", "chunk", "hidden-future"]
+        super().__init__(states, aspect_ratio=3.2, mark_size=None)
         for axis in self.figure.axis:
             axis.visible = False
         self.figure.x_range.update(start=-0.7, end=len(BRANCHES) * STRIDE - 1.3)
-        self.figure.y_range.update(start=CAPACITY // ACROSS - 0.4, end=-0.6)
+        self.figure.y_range.update(start=CAPACITY // ACROSS - 0.4 + NAME, end=-0.6)
         self._blocks = ColumnDataSource({"x": [], "y": [], "branch": [], "width": []})
         outlines = self.figure.rect(
             "x", "y", BLOCK_SIZE - 0.02, 0.98, source=self._blocks, fill_color=None
         )
         outlines.glyph.line_width = "width"
         themed(outlines.glyph, line_color="text")
-        self.outputs |= {"blocks": (self._blocks, "data")}
+        self._fork = ColumnDataSource({"x": [], "y": [], "to_x": [], "to_y": []})
+        lines = self.figure.segment("x", "y", "to_x", "to_y", source=self._fork, line_width=2)
+        themed(lines.glyph, line_color="text")
+        self.outputs |= {"blocks": (self._blocks, "data"), "fork": (self._fork, "data")}
+        self._names = [self._name(branch) for branch in range(len(BRANCHES))]
+        for branch, name in enumerate(self._names, 1):
+            self.outputs |= {f"y-{branch}": (name, "y"), f"visible-{branch}": (name, "visible")}
 
-    def show(self, report: StorageReport) -> None:
+    def _name(self, branch: int) -> Label:
+        """What a branch is called, above its places."""
+        label = Label(x=_tip(branch) + 0.25, text_font_size="13px", text_baseline="middle")
+        worded(label, text=f"storages.branch-{branch + 1}")
+        themed(label, text_color="text")
+        self.figure.add_layout(label)
+        return label
+
+    def show(self, report: StorageReport, prefix: int) -> None:
         """Draw the places of all branches, and where they are in blocks, the blocks."""
         branch, index = np.indices(report.slots.shape)
-        held = np.where(report.shared, "shared", "history")
-        state = np.where(report.slots >= 0, held, "hidden-future")
+        n_shared = int(report.shared[0].sum())
+        top = (n_shared - 1) // TOGETHER + 1 + FORK if n_shared else NAME
+        own = index - n_shared
+        held = np.where(report.slots >= prefix, "chunk", "history")
+        held = np.where(report.shared, "shared", held)
         labels = [str(slot) if slot >= 0 else "–" for slot in report.slots.ravel().tolist()]
         shared = report.shared.ravel().tolist()
+        x = np.where(report.shared, index % TOGETHER, branch * STRIDE + own % ACROSS)
+        y = np.where(report.shared, index // TOGETHER, own // ACROSS + top)
         self.cells.data = {
-            "x": (branch * STRIDE + index % ACROSS).ravel().tolist(),
-            "y": (index // ACROSS).ravel().tolist(),
+            "x": x.ravel().tolist(),
+            "y": y.ravel().tolist(),
             "branch": (branch + 1).ravel().tolist(),
             "index": index.ravel().tolist(),
-            "state": state.ravel().tolist(),
+            "state": np.where(report.slots >= 0, held, "hidden-future").ravel().tolist(),
             "label": labels,
             "twin": [f"{n} {SHARED_MARK}" if s else n for n, s in zip(labels, shared, strict=True)],
         }
@@ -180,6 +225,29 @@ class _Places(CellFigure):
             "branch": self.cells.data["branch"][starts],
             "width": [HEAVY if one else LIGHT for one in shared[starts]],
         }
+        self._show_fork(len(report.slots), n_shared, top)
+
+    def _show_fork(self, n_branches: int, n_shared: int, top: float) -> None:
+        """Lines from the last block that is shared to the branches, and the names of these."""
+        for branch, name in enumerate(self._names):
+            name.update(y=top - 0.75, visible=branch < n_branches)
+        stem = (n_shared - BLOCK_SIZE) % TOGETHER + (BLOCK_SIZE - 1) / 2
+        bar, tips = top - 1.15, [_tip(branch) for branch in range(n_branches)]
+        lines = [
+            (stem, top - FORK - 0.5, stem, bar),
+            (min(stem, *tips), bar, max(stem, *tips), bar),
+            *((tip, bar, tip, top - 0.5) for tip in tips),
+        ]
+        columns = zip(*lines, strict=True) if n_shared else [()] * 4
+        self._fork.data = {
+            name: list(column)
+            for name, column in zip(("x", "y", "to_x", "to_y"), columns, strict=True)
+        }
+
+
+def _tip(branch: int) -> float:
+    """Where the fork reaches a branch: in the middle of its first block."""
+    return branch * STRIDE + (BLOCK_SIZE - 1) / 2
 
 
 class _Bytes:
@@ -203,7 +271,7 @@ class _Bytes:
         rows = range(len(reports))
         self._rows.data = {
             "row": list(rows),
-            "storage": [report.storage for report in reports],
+            "storage": list(KINDS),
             "bytes": [report.nbytes for report in reports],
             "text": [size(report.nbytes) for report in reports],
             "error": [number(report.max_abs_error) for report in reports],

@@ -47,6 +47,8 @@ class Table:
     """The output that holds it."""
     columns: Mapping[str, str]
     """Column of the source -> its heading."""
+    words: Sequence[str] = ()
+    """Columns whose values are messages; "" is none."""
 
 
 @dataclass(frozen=True)

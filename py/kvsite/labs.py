@@ -53,8 +53,14 @@ def _table(outputs: dict[str, Any], words: Catalogue, declared: dict[str, Any]) 
     """The head and the rows of a ``Table`` or ``Matrix`` of ``kvlab.view`` (as lab-tables.js)."""
     data = outputs[declared["of"]]
     if columns := declared.get("columns"):
+        shown = (
+            [value and words.say(value) for value in data[name]]
+            if name in declared["words"]
+            else data[name]
+            for name in columns
+        )
         head = [words.say(title) for title in columns.values()]
-        return {"head": head, "rows": list(zip(*(data[name] for name in columns), strict=True))}
+        return {"head": head, "rows": list(zip(*shown, strict=True))}
     rows, columns, values = (data[declared[name]] for name in ("row", "column", "value"))
     names = {place: words.say(name) for place, name in declared["names"].items()}
     headings = list(dict.fromkeys(columns))

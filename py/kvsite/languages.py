@@ -7,7 +7,7 @@ from typing import NamedTuple
 import opencc
 
 from kvsite.paths import ROOT
-from kvsite.words import TEXTS, Catalogue, load_catalogue, story_words
+from kvsite.words import TEXTS, Catalogue, load_catalogue, specimen_names, story_words
 
 PAGES = ROOT / "site" / "pages"
 TERMS = {
@@ -129,8 +129,8 @@ LANGUAGES = (
 
 @cache
 def words_of(language: Language) -> Catalogue:
-    """The messages of a language, and the words of the story."""
-    words = load_catalogue(TEXTS / f"{language.source}.toml")
+    """The messages of a language, the broken decoders' names and the words of the story."""
+    words = load_catalogue(TEXTS / f"{language.source}.toml") | specimen_names(language.source)
     written = {message: language.from_source(text) for message, text in words.items()}
     return Catalogue(written | story_words(language.code.lower()))
 

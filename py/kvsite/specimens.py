@@ -17,7 +17,6 @@ from kvproof.checking.report import meaning
 from kvproof.zoo import SPECIMENS, Specimen
 from kvsite.languages import ENGLISH, LANGUAGES, Language, words_of
 from kvsite.paths import PY
-from kvsite.words import TEXTS, load_catalogue
 
 ZOO = "kvproof.zoo."
 BASE = "kvproof.zoo.right"
@@ -76,8 +75,8 @@ def specimen_labels(language: Language) -> dict[str, str]:
     """What a page calls each specimen; its name is English."""
     if language == ENGLISH:
         return {name: name for name in SPECIMENS}
-    words = load_catalogue(TEXTS / f"zoo_{language.source}.toml")
-    return {name: language.from_source(words[name]) for name in SPECIMENS}
+    words = words_of(language)
+    return {name: words[f"zoo.{name}"] for name in SPECIMENS}
 
 
 def specimen_source(specimen: Specimen) -> str:

@@ -7,7 +7,7 @@ from kvproof.checking.messages import places
 from kvproof.story import WORDS, labels
 from kvsite.paths import ROOT
 
-__all__ = ["TEXTS", "Catalogue", "load_catalogue", "places", "story_words"]
+__all__ = ["TEXTS", "Catalogue", "load_catalogue", "places", "specimen_names", "story_words"]
 
 TEXTS = ROOT / "site" / "texts"
 
@@ -23,6 +23,12 @@ class Catalogue(messages.Catalogue):
 def load_catalogue(file: Path) -> Catalogue:
     """The messages of a TOML file; tables give the first parts of an ID."""
     return Catalogue(messages.load_catalogue(file))
+
+
+def specimen_names(source: str) -> dict[str, str]:
+    """What the zoo's broken decoders are called in a language that is written: ``zoo.NAME``."""
+    names = load_catalogue(TEXTS / f"zoo_{source}.toml")
+    return {f"zoo.{specimen}": name for specimen, name in names.items()}
 
 
 def story_words(language: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 // The figures as tables: the same arrays that are drawn, for readers who prefer or need text.
 
 import { element, heading } from "./cell-element.js";
+import { say } from "./words.js";
 
 /**
  * @typedef {string | number} Cell a text, a state, or the number of a row
@@ -25,16 +26,29 @@ export function showTables(lab, output, marks) {
         continue;
       }
     }
-    const { twin = "", columns, matrix, names = "{}" } = table.dataset;
+    const { twin = "", columns, words = "", matrix, names = "{}" } = table.dataset;
     const data = output(twin.slice(lab.length + 1));
     if (columns) {
-      table.tBodies[0].replaceChildren(...listRows(data, columns.split(" "), marks));
+      const shown = { ...data, ...inWords(data, words.split(" ")) };
+      table.tBodies[0].replaceChildren(...listRows(shown, columns.split(" "), marks));
     } else if (matrix) {
       const [row, column, value] = matrix.split(" ");
       const cells = { rows: data[row], columns: data[column], values: data[value] };
       fillMatrix(table, cells, marks, JSON.parse(names));
     }
   }
+}
+
+/**
+ * @param {Columns} data
+ * @param {string[]} columns whose values are messages; "" is none
+ * @returns {Columns} these alone, in the page's words
+ */
+function inWords(data, columns) {
+  const said = columns.filter(Boolean).map((column) => {
+    return [column, data[column].map((value) => value && say(String(value)))];
+  });
+  return Object.fromEntries(said);
 }
 
 /**

@@ -135,6 +135,31 @@ def test_argmax_is_blind_in_more_places() -> None:
     assert not (found.unseen_by_argmax & found.unseen).any()
 
 
+@pytest.mark.parametrize(
+    ("mistake", "call"),
+    [
+        # Each shows after one token already, with two new ones.
+        ("mask-topleft", (1, 2)),
+        ("mask-skipped-cache", (1, 2)),
+        ("pos-reset-learned", (1, 2)),
+        # With a window of 4: only a prompt is wrong, or only a single token that reads five.
+        ("window-obo-prefill", (0, 5)),
+        ("window-phase-decode", (4, 1)),
+        (None, None),
+    ],
+)
+def test_the_smallest_call_that_shows_it(mistake: Any, call: tuple[int, int] | None) -> None:
+    assert blind_spots(mistake).smallest_seen == call
+
+
+def test_the_smallest_call_has_the_fewest_tokens_and_then_the_shortest_history() -> None:
+    agreement, lengths = np.ones((3, 3)), ((0, 4, 8), (1, 2, 6))
+    errors = np.zeros((3, 3))
+    for row, column, call in ((2, 1, (8, 2)), (1, 2, (4, 6)), (0, 1, (4, 6)), (1, 1, (4, 2))):
+        errors[row, column] = 1
+        assert BlindSpots(*lengths, errors, agreement, 1e-16).smallest_seen == call
+
+
 def test_a_logit_that_is_no_number_is_an_infinite_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing_visible(n_past: int, n_new: int) -> BoolArray:
         mask = offset_mask(n_past, n_new)

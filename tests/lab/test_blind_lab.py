@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bokeh.models import Label, Rect
 from tests.check.decoders import Plain
 from tests.lab.lab_states import all_states, move, sentences
 
@@ -18,6 +19,7 @@ from kvlab.blind_lab import (
     UNSEEN_MARK,
     BlindLab,
     _spots,
+    short,
     texts,
 )
 from kvlab.candidate import draw
@@ -43,14 +45,24 @@ def test_the_cells_are_those_of_the_core() -> None:
         for i, error in enumerate(spots.errors.ravel()):
             unseen, hidden = spots.unseen.ravel()[i], spots.unseen_by_argmax.ravel()[i]
             drawn = state["errors.cells"]
-            assert (drawn["text"][i] == UNSEEN_MARK) == (drawn["strength"][i] == 0) == unseen
+            assert (drawn["text"][i] == UNSEEN_MARK) == (drawn["state"][i] == "unseen") == unseen
             if not unseen:
-                assert drawn["text"][i] == drawn["twin"][i] == number(error, 2)
+                assert drawn["text"][i] == short(error)
+                assert drawn["twin"][i] == number(error, 2)
             shown = state["agreement.cells"]
             share = spots.agreement.ravel()[i]
             assert (shown["text"][i] == HIDDEN_MARK) == hidden
-            assert (shown["strength"][i] == 0) == (share == 1)
+            assert shown["state"][i] == drawn["state"][i]
+            assert (shown["strength"][i] == (1 if unseen else 0)) == (share == 1)
             assert shown["twin"][i].split()[-1] == percent(share)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [(2.774, "2.8"), (0.27, "0.27"), (0.013, "0.013"), (0.0027, "0.003"), (4.6e-4, "5·10⁻⁴")],
+)
+def test_an_error_is_short_in_a_cell(error: float, text: str) -> None:
+    assert short(error) == text
 
 
 def test_the_steps_are_even() -> None:
@@ -58,15 +70,54 @@ def test_the_steps_are_even() -> None:
     assert set(np.diff(N_PAST)) == set(np.diff(N_NEW)) == {1}
 
 
-def test_a_larger_error_is_drawn_no_fainter() -> None:
+def test_a_larger_error_is_drawn_no_fainter_and_the_largest_strongest() -> None:
     for values, state in all_states("blind"):
         bug, drawn = BUGS[values["bug"]], state["errors.cells"]
         dtype = DTYPES[values["dtype"]]
         errors = blind_spots(bug.specimen, dtype=dtype, positions=bug.positions).errors.ravel()
-        seen = sorted((e, s) for e, s in zip(errors, drawn["strength"], strict=True) if s)
-        strengths = [strength for _, strength in seen]
+        columns = zip(errors, drawn["strength"], drawn["state"], strict=True)
+        strengths = [s for _, s, state in sorted(columns) if state == "seen"]
         assert all(FAINTEST <= strength <= STRONGEST for strength in strengths)
         assert (np.diff(strengths) >= 0).all()
+        assert strengths[-1:] in ([], [STRONGEST])
+
+
+def test_the_ring_is_around_the_call_that_the_sentence_names() -> None:
+    """A smaller one outside the framed row and column, or anywhere if there is none, is blind."""
+    said_of_both = 0
+    for _, state in all_states("blind"):
+        cells, ring = state["errors.cells"], state["errors.ring"]
+        calls = zip(cells["row"], cells["column"], cells["state"], strict=True)
+        seen = [(row, column) for row, column, shown in calls if shown == "seen"]
+        inside = [(row, column) for row, column in seen if row > 0 and column > 0]
+        ringed = list(zip(ring["row"], ring["column"], strict=True))
+        assert state["agreement.ring"] == ring
+        said = dict(sentences(state, "summary"))
+        message = "blind.ring-both" if inside else "blind.ring-one"
+        said_of_both += bool(inside)
+        if not seen:
+            assert ringed == []
+            assert message not in said
+            continue
+        [(row, column)] = ringed
+        assert said[message] == {"P": str(N_PAST[row]), "C": str(N_NEW[column])}
+        assert (row, column) in (inside or seen)
+        assert row + column == min(sum(call) for call in inside or seen)
+    assert 0 < said_of_both < len(all_states("blind"))
+
+
+def test_the_first_row_and_the_first_column_are_framed_and_named() -> None:
+    lab: Any = Session(BlindLab).lab
+    for name in ("errors", "agreement"):
+        fig = lab.roots[name]
+        rects = [one.data_source.data for one in fig.renderers if type(one.glyph) is Rect]
+        [frames] = [data for data in rects if "state" not in data]
+        corners = zip(*(frames[side] for side in ("x", "y", "width", "height")), strict=True)
+        edges = [(x - w / 2, x + w / 2, y - h / 2, y + h / 2) for x, y, w, h in corners]
+        assert edges == [(-0.5, 5.5, -0.5, 0.5), (-0.5, 0.5, -0.5, 8.5)]
+        labels = fig.select({"type": Label})
+        assert {label.text for label in labels} == {"blind.one-go", "blind.one-by-one"}
+        assert all(fig.y_range.end < label.y < fig.y_range.start for label in labels)
 
 
 BLIND = {
@@ -152,7 +203,7 @@ def test_a_mask_of_the_visitors_is_drawn_in_place_of_the_mistake(dtype: int) -> 
     for name in ("errors.cells", "agreement.cells"):
         assert outputs[name] == expected[name]
     assert said["blind.candidate.summary"] == {"unseen": "9", "cells": "54"}
-    worst = sentences(expected, "summary")[-2:]
+    worst = sentences(expected, "summary")[-3:]
     assert [(message, said[message]) for message, _ in worst] == worst
 
 

@@ -1,6 +1,7 @@
 """The error ladder: every rung that is drawn is an error that the core computes."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ from bokeh.models import GlyphRenderer, Span
 from tests.lab.lab_states import all_states, move, sentences, value
 
 import kvlab
-from kvlab.ladder_lab import KEYS, LINES, LadderLab, all_rungs
+from kvlab.ladder_lab import KEYS, LINES, LadderLab, all_rungs, called
 from kvlab.log_axis import INFINITE_LEVEL, ZERO_LEVEL
 from kvlab.session import Session
 from kvproof import zoo
 from kvproof.experiments import error_ladder
+from kvsite.languages import LANGUAGES, Language, words_of
 
 
 def level(error: float) -> Any:
@@ -65,17 +67,55 @@ def test_all_that_is_drawn_lies_inside_the_axes() -> None:
 @pytest.mark.parametrize(
     ("specimen", "message", "blind"),
     [
-        ("mask-topleft", "ladder.trigger-clear", "1"),
-        ("mask-topleft-chunks", "ladder.trigger-clear", "3"),
-        ("mask-value-nan", "ladder.trigger-infinite", None),
+        # All at once hides the first; single tokens, in a prompt or not, hide the second as well.
+        ("mask-topleft", "ladder.trigger-clear", ("ladder.blind.one", {"ways": "4"})),
+        (
+            "mask-topleft-chunks",
+            "ladder.trigger-clear",
+            ("ladder.blind.many", {"ways": "4", "blind": "3"}),
+        ),
+        # A single sequence has no padding.
+        ("mask-value-nan", "ladder.trigger-infinite", ("ladder.blind.all", {"ways": "4"})),
+        ("mask-value-bool", "ladder.trigger-clear", ("ladder.blind.one", {"ways": "4"})),
     ],
 )
-def test_the_sentence_says_what_shows_it(specimen: str, message: str, blind: str | None) -> None:
+def test_the_sentence_says_what_shows_it(
+    specimen: str, message: str, blind: tuple[str, dict[str, str]]
+) -> None:
     said = sentences(move(Session(LadderLab), specimen=specimen), "summary")
-    assert said[0] == ("ladder.specimen-is", {"name": specimen})
-    assert said[1][0] == message
-    if blind is not None:
-        assert said[2][1] == {"blind": blind, "ways": "4"}
+    assert said[0][0] == message
+    assert said[1] == blind
+
+
+def test_each_state_counts_the_plain_ways_that_show_nothing() -> None:
+    counted = set()
+    for _, state in all_states("ladder"):
+        ways = [float(value(state, key)) for key in KEYS.values() if key != "trigger"]
+        blind = sum(error <= zoo.blind.SEEN for error in ways)
+        message, args = sentences(state, "summary")[1]
+        one_of = {0: "none", 1: "one", len(ways): "all"}
+        assert message == f"ladder.blind.{one_of.get(blind, 'many')}"
+        assert args.get("blind", str(blind)) == str(blind)
+        counted.add(blind)
+    assert {0, 1, len(ways)} < counted
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_decoder_is_called_by_words_and_each_by_its_own(language: Language) -> None:
+    """No name of the code stands in the table or in the list, and no two rows are the same."""
+    words = words_of(language)
+    said = [tuple(text and words[text] for text in called(rung)) for rung in all_rungs()]
+    groups = [rung.group for rung in all_rungs()]
+    assert len(set(zip(groups, said, strict=True))) == len(said)
+    codes = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+    names = {rung.name for rung in all_rungs()}
+    assert not [text for pair in said for text in pair if text in names]
+    assert not [pair for pair in said if codes.fullmatch(pair[0])]
+    select: Any = Session(LadderLab).lab.roots["specimen"]
+    assert [value for value, _ in select.options] == list(zoo.SPECIMENS)
+    assert [words[message] for _, message in select.options] == [
+        name for group, (name, _) in zip(groups, said, strict=True) if group == "broken"
+    ]
 
 
 def test_where_int8_errs_more_the_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +123,7 @@ def test_where_int8_errs_more_the_sentence_says_so(monkeypatch: pytest.MonkeyPat
     rungs = [*all_rungs(), error_ladder.Rung("int8", "coarse", 10.0)]
     monkeypatch.setattr("kvlab.ladder_lab.all_rungs", lambda: rungs)
     said = sentences(move(Session(LadderLab)), "summary")
-    assert said[1][0] == "ladder.trigger-hidden"
+    assert said[0][0] == "ladder.trigger-hidden"
 
 
 def test_an_archives_rungs_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

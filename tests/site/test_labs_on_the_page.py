@@ -173,7 +173,9 @@ def rows_of(twin: Locator, drawn: dict[str, Any], marks: dict[str, str]) -> list
     columns = drawn[(twin.get_attribute("data-twin") or "").partition(".")[2]]
     names = (twin.get_attribute("data-columns") or "").split()
     if names:
-        first, *others = (columns[name] for name in names)
+        worded = (twin.get_attribute("data-words") or "").split()
+        said = {name: [value and WORDS[value] for value in columns[name]] for name in worded}
+        first, *others = ((columns | said)[name] for name in names)
         body = [[marks.get(value, value) for value in column] for column in others]
         return [list(row) for row in zip(first, *body, strict=True)]
     row, column, value = (twin.get_attribute("data-matrix") or "").split()

@@ -55,6 +55,18 @@ class BlindSpots:
         unseen_by_argmax: BoolArray = ~self.unseen & (self.agreement == 1.0)
         return unseen_by_argmax
 
+    @property
+    def smallest_seen(self) -> tuple[int, int] | None:
+        """P and C of the call with the fewest tokens that shows the mistake; None: none does.
+
+        One with a history and several new tokens comes before any other: those are the calls that
+        neither a test of the whole text nor one token by token makes.
+        """
+        cells = np.argwhere(~self.unseen).tolist()
+        calls = [(self.n_past[row], self.n_new[column]) for row, column in cells]
+        both = [(p, c) for p, c in calls if p > 0 and c > 1]
+        return min(both or calls, key=lambda call: (sum(call), call), default=None)
+
 
 def blind_spots(
     mistake: str | Mask | None = "mask-topleft",
