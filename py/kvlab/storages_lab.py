@@ -63,7 +63,7 @@ BLOCKS: list[Block] = [
         PLACES,
         "storages.show-places",
         legend=[
-            Entry("storages.legend-shared", mark=SHARED_MARK, swatch="block shared"),
+            Entry("storages.legend-shared", mark=SHARED_MARK, swatch="shared"),
             key("■", "history", "storages.legend-copied"),
             key("■", "chunk", "storages.legend-own"),
             key("–", "muted", "storages.legend-empty"),

@@ -34,14 +34,15 @@ window.paintedIn = (view) => painted.get(view.canvas_view.primary.canvas) ?? [];
 
 WANTED = """
 (lab) => figuresOf(lab).map((view) => {
-  const { left, below, above, right, renderers } = view.model;
-  const words = [];
+  const { left, below, above, right, center, renderers } = view.model;
+  const labels = center.filter(({ type, visible }) => type === "Label" && visible);
+  const words = labels.map(({ text }) => text);
   for (const axis of [...left, ...below, ...above, ...right].filter((one) => one.visible)) {
     words.push(axis.axis_label ?? "");
     const upright = [...left, ...right].includes(axis);
     const { start, end } = upright ? view.model.y_range : view.model.x_range;
-    const labels = axis.major_label_overrides;
-    const pairs = labels instanceof Map ? [...labels] : Object.entries(labels);
+    const named = axis.major_label_overrides;
+    const pairs = named instanceof Map ? [...named] : Object.entries(named);
     for (const tick of axis.ticker.ticks) {
       if (Math.min(start, end) <= tick && tick <= Math.max(start, end)) {
         words.push(pairs.find(([place]) => Number(place) === tick)?.[1] ?? "");
@@ -57,7 +58,7 @@ WANTED = """
   return [view.model.name, words, paintedIn(view)];
 })
 """
-"""Of each figure: its name, the words that its axes and texts ask for, and those on its canvas."""
+"""Of each figure: its name, the words that axes, texts and labels ask for, those on its canvas."""
 
 TRACES = """
 (lab) => figuresOf(lab).map((view) => {

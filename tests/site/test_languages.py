@@ -86,7 +86,7 @@ def test_chinese_pages_speak_chinese(page: Page, site_url: str, table: PrebuiltT
             lab.slider(name).press("ArrowRight")
     expect(lab.state).to_have_text("P = 12，C = 6，float32")
     assert lab.outputs(table) == table.outputs(state)
-    expect(lab.readout("top-left-summary")).to_contain_text("每个新行恰好丢掉 P = 12 个键")
+    expect(lab.readout("top-left-summary")).to_contain_text("每个新查询恰好丢掉 P = 12 个键")
     assert lab.value("hidden-keys") == 72
     expect(lab.slider("n_past")).to_have_attribute("aria-valuetext", "历史 12")
     axis_and_slider = lab.page.evaluate(
