@@ -48,6 +48,7 @@ from kvsite.poster import poster
 from kvsite.previews import picture_file, shared_as
 from kvsite.prose import Entry, inline, table_of_contents, to_html
 from kvsite.report import Shown, drawn_reports
+from kvsite.savings import savings
 from kvsite.specimens import specimen_kinds
 from kvsite.stamps import digest, is_fresh, new_folder
 from kvsite.timing import (
@@ -338,6 +339,7 @@ def article_context(language: Language, results: Results) -> dict[str, Any]:
     return {
         "numbers": kept_numbers(),
         **timing_context(words, results),
+        "savings": savings(results, words),
         "error_curve_figure": error_curve_figure(results, words.say),
         "diff": body_diff(
             function_body(PY / "kvproof" / "model" / "decoder.py", "forward"),
