@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from kvsite.languages import LANGUAGES, words_of
+from kvsite.languages import LANGUAGES, Language, words_of
 from kvsite.savings import BOTTOM, TOKENS, TOP, savings
 from kvsite.timing import load_results
 
@@ -59,8 +59,8 @@ def test_other_results_draw_another_figure() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.code)
 @pytest.mark.parametrize("name", ["work", "times"])
-def test_each_is_named_and_described(language: object, name: str) -> None:
-    figure = ET.fromstring(savings(RESULTS, words_of(language))[name])  # type: ignore[arg-type]
+def test_each_is_named_and_described(language: Language, name: str) -> None:
+    figure = ET.fromstring(savings(RESULTS, words_of(language))[name])
     title, description = figure[0].text or "", figure[1].text or ""
     assert title
     assert re.search(r"\d", description)
