@@ -3,8 +3,10 @@
 Assets get names with a hash of their content, so that a host may tell browsers to keep them.
 """
 
+import gzip
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,6 +31,18 @@ LIBRARY_FILES = ("libraries.tar", "stdlib.zip", "snapshot.bin")
 BOKEH_SCRIPTS = ("bokeh.min.js", "bokeh-widgets.min.js")
 
 
+GZIP = ".gzip"
+PACKED = (*LIBRARY_FILES, "labs.tar", "kvproof.tar")
+"""What hosts that compress only text would send as it lies: stored compressed, as ``NAME.gzip``."""
+PACKED_RUNTIME = ("pyodide.asm.wasm",)
+"""The same of the runtime's files.  Wheels and Python's whole library are compressed already."""
+
+
+def is_packed() -> bool:
+    """False with ``KVPROOF_PACKED=0``, for a host that compresses everything, and better."""
+    return os.environ.get("KVPROOF_PACKED", "1") != "0"
+
+
 class Assets:
     """The folders ``assets`` and ``runtime`` of the site in ``folder``.
 
@@ -42,6 +56,12 @@ class Assets:
         content = digest(path for path in RUNTIME.iterdir() if path.name != STAMP)
         self._runtime = f"runtime/{content[:12]}/"
         shutil.copytree(RUNTIME, folder / self._runtime, ignore=shutil.ignore_patterns(STAMP))
+        self._packed = is_packed()
+        library = "python_stdlib.zip"
+        checksum = hashlib.sha256((RUNTIME / library).read_bytes()).hexdigest()
+        self._hashes = {self._runtime + library: checksum}
+        for name in PACKED_RUNTIME if self._packed else ():
+            _pack(folder / self._runtime / name)
         self.urls: dict[str, str] = {}
         """A file's own name -> its path in the site."""
         for file in bundle_scripts(SITE / "js", folder / "assets"):
@@ -60,9 +80,13 @@ class Assets:
 
     def _add(self, name: str, content: bytes) -> None:
         stem, dot, suffix = name.rpartition(".")
-        hashed = f"assets/{stem}.{hashlib.sha256(content).hexdigest()[:12]}{dot}{suffix}"
+        checksum = hashlib.sha256(content).hexdigest()
+        hashed = f"assets/{stem}.{checksum[:12]}{dot}{suffix}"
         (self._folder / hashed).write_bytes(content)
+        self._hashes[hashed] = checksum
         self.urls[name] = hashed
+        if self._packed and name in PACKED:
+            _pack(self._folder / hashed)
 
     def config(self, labs: Sequence[str], has_cells: bool) -> dict[str, Any]:
         """What site/js/main.js needs to know for a page; URLs are paths in the site.
@@ -99,19 +123,32 @@ class Assets:
     def _python(self, archives: list[str], packages: list[str]) -> dict[str, Any]:
         """A PythonConfig of site/js/python.js, without a snapshot."""
         runtime = self._folder / self._runtime
-        wheels = [path.name for path in runtime.glob("*.whl")]
+        names = [*CORE_FILES[1:], LOCK, *(path.name for path in runtime.glob("*.whl"))]
         return {
             "runtimeUrl": self._runtime,
-            "sizes": {n: (runtime / n).stat().st_size for n in (*CORE_FILES[1:], LOCK, *wheels)},
+            "files": [self._file(self._runtime + name) for name in names],
             "library": self._checked(self._runtime + "python_stdlib.zip"),
             "archives": [self._checked(self.urls[name]) for name in archives],
             "packages": packages,
         }
 
+    def _file(self, url: str) -> dict[str, Any]:
+        """A File of site/js/python.js; ``bytes`` are those that the host sends."""
+        packed = self._folder / f"{url}{GZIP}"
+        is_packed = packed.exists()
+        file = packed if is_packed else self._folder / url
+        return {"url": url, "bytes": file.stat().st_size, "gzip": is_packed}
+
     def _checked(self, url: str) -> dict[str, Any]:
         """A file that the page holds against its hash: a damaged one would blame another."""
-        content = (self._folder / url).read_bytes()
-        return {"url": url, "bytes": len(content), "hash": hashlib.sha256(content).hexdigest()}
+        return {**self._file(url), "hash": self._hashes[url]}
+
+
+def _pack(path: Path) -> None:
+    """Put ``NAME.gzip`` in a file's place: no ``.gz``, which some hosts take for an encoding."""
+    content = gzip.compress(path.read_bytes(), compresslevel=6, mtime=0)  # 9: 1 % for 12 seconds
+    path.with_name(path.name + GZIP).write_bytes(content)
+    path.unlink()
 
 
 def style_sheet() -> str:

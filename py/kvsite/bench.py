@@ -6,6 +6,7 @@ worker, without any trick of ours.
 """
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -36,6 +37,8 @@ SECTIONS = ("site", "core", "checker")
 MARKERS = ("<!-- bench:start -->", "<!-- bench:end -->")
 SLIDER_MOVES = 60
 HEAP_MOVES = 200
+TEXTS = {".html", ".css", ".js", ".mjs", ".json", ".svg"}
+"""What hosts compress that compress only text."""
 FLOOR_PAGE = "<!doctype html><script type=module src=floor.js></script>"
 FLOOR_SCRIPT = """
 const worker = new Worker("worker.js", { type: "module" });
@@ -213,7 +216,11 @@ def _heap_growth(browser: Browser, url: str) -> float:
 
 
 def weigh(paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Bytes of each file of the site, as it is and as a host would store it compressed."""
+    """Bytes of each file of the site, as it lies and as two kinds of hosts send it.
+
+    ``brotli``: a host that compresses all that isn't compressed yet; ``gzip``: one that compresses
+    only text, as most do.
+    """
     with ThreadPoolExecutor() as pool:  # the best compression takes a minute, and frees the GIL
         return list(pool.map(_weigh, paths))
 
@@ -221,8 +228,13 @@ def weigh(paths: Sequence[str]) -> list[dict[str, Any]]:
 def _weigh(path: str) -> dict[str, Any]:
     file = DIST / (path or "index.html")
     content = file.read_bytes()
-    compressed = brotli.compress(content, quality=11, lgwin=24)
-    return {"path": path or "index.html", "raw": len(content), "brotli": len(compressed)}
+    is_text = file.suffix in TEXTS
+    return {
+        "path": path or "index.html",
+        "raw": len(content),
+        "brotli": min(len(content), len(brotli.compress(content, quality=11, lgwin=24))),
+        "gzip": len(gzip.compress(content, compresslevel=6)) if is_text else len(content),
+    }
 
 
 def _environment(browser: Browser) -> dict[str, Any]:
@@ -258,7 +270,9 @@ def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
         return f"{statistics.median(run[name] for run in starts) / 1e3:.2f} s"
 
     ratio = statistics.median(run["live"] / run["floor"] for run in starts)
-    raw, compressed = (sum(file[kind] for file in figures["bytes"]) for kind in ("raw", "brotli"))
+    sizes = {
+        kind: megabytes(sum(file[kind] for file in figures["bytes"])) for kind in ("brotli", "gzip")
+    }
     prebuilt, live = figures["slider_prebuilt_ms"], figures["slider_live_ms"]
     return [
         ("floor: plain Pyodide and NumPy in a worker", seconds("floor"), ""),
@@ -270,8 +284,8 @@ def site_summary(figures: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("slider to paint, live, p50", f"{percentile(live, 50):.0f} ms", "<= 45 ms"),
         ("slider to paint, live, p95", f"{percentile(live, 95):.0f} ms", "<= 80 ms"),
         (f"heap growth over {HEAP_MOVES} slider moves", f"{figures['heap_growth']:.1%}", "< 10%"),
-        ("bytes to live, raw", megabytes(raw), ""),
-        ("bytes to live, brotli 11", megabytes(compressed), "<= 11 MB"),
+        ("bytes to live, host with brotli 11", sizes["brotli"], ""),
+        ("bytes to live, host that compresses only text", sizes["gzip"], "<= 16 MB"),
     ]
 
 
@@ -283,9 +297,10 @@ def as_table(figures: dict[str, Any]) -> str:
         for name, *values in bench_core.step_table(figures["core"]):
             lines.append(f"  {name:<38}" + "".join(f"{value:>10}" for value in values))
     if "site" in figures:
-        lines.append(f"  {'file':<62}{'raw':>10}{'brotli':>10}")
+        lines.append(f"  {'file':<62}{'raw':>10}{'brotli':>10}{'gzip':>10}")
         for file in figures["site"]["bytes"]:
-            lines.append(f"  {file['path']:<62}{file['raw']:>10}{file['brotli']:>10}")
+            sizes = "".join(f"{file[kind]:>10}" for kind in ("raw", "brotli", "gzip"))
+            lines.append(f"  {file['path']:<62}{sizes}")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from kvsite.words import Catalogue
 TOKENS = 1_000
 """Of the text that is written, from nothing on."""
 POINTS = 40
+MS = "\N{NO-BREAK SPACE}ms"
 WIDTH, HEIGHT = 360, 250
 LEFT, RIGHT, TOP, BOTTOM = 8, 352, 30, 206
 
@@ -59,10 +60,10 @@ def times_figure(results: Results, words: Catalogue) -> str:
     steps = results["protocol"]["continuation_steps"]
     places = [row.prefix for row in rows]
     without = Curve(
-        words.say("savings.without"), "recompute", [row.last_only.p50_ms for row in rows], "\N{NO-BREAK SPACE}ms"
+        words.say("savings.without"), "recompute", [row.last_only.p50_ms for row in rows], MS
     )
     cached = Curve(
-        words.say("savings.with"), "cached", [row.cached_concat.p50_ms for row in rows], "\N{NO-BREAK SPACE}ms"
+        words.say("savings.with"), "cached", [row.cached_concat.p50_ms for row in rows], MS
     )
     said = words.say(
         "savings.times-said",

@@ -13,6 +13,7 @@ from kvsite.wheel import SOURCES
 SETTINGS = (
     "KVPROOF_BASE_PATH",
     "KVPROOF_OFFLINE",
+    "KVPROOF_PACKED",
     "KVPROOF_REPOSITORY",
     "KVPROOF_SITE_URL",
     "KVPROOF_WATCH",

@@ -16,11 +16,15 @@ export class LabStatus {
     this.#button.addEventListener("click", start);
   }
 
-  /** The first lab answers its controls, and Python can be had. */
-  prebuilt() {
+  /**
+   * The first lab answers its controls, and Python can be had.
+   *
+   * @param {number} bytes that this will fetch at most
+   */
+  prebuilt(bytes) {
     performance.mark("kvproof:prebuilt");
     this.#set("prebuilt", say("runtime.prebuilt"));
-    this.#offer(say("runtime.start"));
+    this.#offer(say("runtime.start-size", { size: Math.round(bytes / 1e6) }));
   }
 
   /** @param {import("./python.js").Progress} progress */

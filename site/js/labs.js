@@ -21,6 +21,7 @@ export class Labs {
   #labs = new Map();
   #status = new LabStatus(() => this.startPython());
   #dataUrls;
+  #bytes;
   #shown;
   #python;
   /** @type {import("./lab.js").Candidate | undefined} */
@@ -32,6 +33,7 @@ export class Labs {
    */
   constructor({ dataUrls, workerUrl, python }, shown) {
     this.#dataUrls = dataUrls;
+    this.#bytes = bytesToStart(python);
     this.#shown = shown;
     this.#python = new PythonWorker(workerUrl, python, {
       progress: (progress) => this.#status.loading(progress),
@@ -49,7 +51,7 @@ export class Labs {
   async show(first) {
     this.#showOthersNear(first);
     await this.#place(first, await Lab.fetch(this.#dataUrls[first]));
-    this.#status.prebuilt();
+    this.#status.prebuilt(this.#bytes);
   }
 
   /** @param {string} first */
@@ -146,4 +148,15 @@ export class Labs {
       act(lab, name);
     }
   }
+}
+
+/**
+ * @param {import("./python.js").PythonConfig} python
+ * @returns {number} bytes that a start from the snapshot fetches: it reads no packages and not the
+ *   whole library
+ */
+function bytesToStart({ files, archives, snapshot }) {
+  const runtime = files.filter(({ url }) => !url.endsWith(".whl"));
+  const all = [...runtime, ...archives, ...Object.values(snapshot ?? {})];
+  return all.reduce((sum, { bytes }) => sum + bytes, 0);
 }

@@ -20,10 +20,11 @@ const absolute = (path) => new URL(config.root + path, document.baseURI).href;
 function located(python) {
   /** @param {import("./python.js").File} file */
   const file = (file) => ({ ...file, url: absolute(file.url) });
-  const { runtimeUrl, library, archives, snapshot } = python;
+  const { runtimeUrl, files, library, archives, snapshot } = python;
   return {
     ...python,
     runtimeUrl: absolute(runtimeUrl),
+    files: files.map(file),
     library: file(library),
     archives: archives.map(file),
     snapshot: snapshot && { memory: file(snapshot.memory), stdlib: file(snapshot.stdlib) },

@@ -6,12 +6,14 @@ import { unpackTar } from "./tar.js";
 const REPORT_MS = 100;
 
 /**
- * @typedef {{url: string, bytes: number, hash?: string}} File hash: SHA-256 in hexadecimal, of a file
- *   that is read whole and checked, since a damaged one would break something else later
+ * @typedef {{url: string, bytes: number, gzip: boolean, hash?: string}} File
+ *   bytes: as they come over the network; gzip: they lie there compressed, as `url` and ".gzip"; hash:
+ *   SHA-256 in hexadecimal, of a file that is read whole and checked, since a damaged one would break
+ *   something else later
  *
  * @typedef {object} PythonConfig
  * @property {string} runtimeUrl absolute URL of the folder with Pyodide, ending in "/"
- * @property {Record<string, number>} sizes bytes of the files in that folder
+ * @property {File[]} files in that folder
  * @property {File} library in that folder: Python's standard library, for a start without snapshot
  * @property {File[]} archives Python modules to unpack
  * @property {string[]} packages names of packages in the runtime's folder
@@ -103,6 +105,20 @@ function nameOf(url) {
   return url.split("/").pop();
 }
 
+/**
+ * Unpacks a file while it arrives: the host would send it as it lies.
+ *
+ * @param {string} url
+ * @param {Response} response
+ */
+function unpacked(url, response) {
+  const body = /** @type {ReadableStream<any>} */ (response.body);
+  const type = url.endsWith(".wasm") ? "application/wasm" : "application/octet-stream";
+  return new Response(body.pipeThrough(new DecompressionStream("gzip")), {
+    headers: { "Content-Type": type },
+  });
+}
+
 /** @param {ArrayBuffer} content */
 async function hashOf(content) {
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
@@ -139,15 +155,11 @@ class Downloads {
    * @param {PythonConfig} config
    * @param {(progress: Progress) => void} onProgress
    */
-  constructor({ runtimeUrl, sizes, library, archives, snapshot, cache }, onProgress) {
+  constructor({ runtimeUrl, files, library, archives, snapshot, cache }, onProgress) {
     this.#cache = cache;
     this.#optional = Object.values(snapshot ?? {}).map(({ url }) => url);
-    const runtime = Object.entries(sizes).map(([name, bytes]) => ({
-      url: runtimeUrl + name,
-      bytes,
-    }));
-    const files = [...runtime, library, ...archives, ...Object.values(snapshot ?? {})];
-    this.#known = new Map(files.map((file) => [file.url, file]));
+    const known = [...files, library, ...archives, ...Object.values(snapshot ?? {})];
+    this.#known = new Map(known.map((file) => [file.url, file]));
     this.#onProgress = onProgress;
     self.fetch = (input, init) => this.#counted(input, init);
     // Pyodide logs that a module is damaged, and then waits for ever.
@@ -200,18 +212,20 @@ class Downloads {
    * @param {File} file
    * @param {RequestInit} [init]
    */
-  async #begun({ url, bytes }, init) {
+  async #begun({ url, bytes, gzip }, init) {
     this.#total += bytes;
     this.#tell(); // what is there so far is no longer all
     const options = { ...init, cache: this.#cache };
-    const response = await this.#fetch.call(self, url, options).catch((error) => {
-      throw this.#failed(url, error.message);
-    });
+    const response = await this.#fetch
+      .call(self, gzip ? `${url}.gzip` : url, options)
+      .catch((error) => {
+        throw this.#failed(url, error.message);
+      });
     if (!response.ok) {
       throw this.#failed(url, `the server answered ${response.status}`);
     }
     this.#counts.set(url, this.#count(url, response.clone(), bytes));
-    return response;
+    return gzip ? unpacked(url, response) : response;
   }
 
   /**
@@ -233,7 +247,7 @@ class Downloads {
   }
 
   /**
-   * Reads a copy, so that the browser still knows the original's origin and may cache its code.
+   * Reads a copy, so that whoever asked has the original, as it arrives.
    *
    * @param {string} url
    * @param {Response} copy

@@ -78,7 +78,7 @@ def site() -> dict[str, Any]:
         "slider_prebuilt_ms": [10.0] * 95 + [40.0] * 5,
         "slider_live_ms": list(np.arange(101.0)),
         "heap_growth": 0.0123,
-        "bytes": [{"path": "a", "raw": 3_000_000, "brotli": 1_000_000}] * 2,
+        "bytes": [{"path": "a", "raw": 3_000_000, "brotli": 1_000_000, "gzip": 2_000_000}] * 2,
     }
 
 
@@ -90,7 +90,8 @@ SUMMARY = {
     "slider to paint, live, p50": "50 ms",
     "slider to paint, live, p95": "95 ms",
     "heap growth over 200 slider moves": "1.2%",
-    "bytes to live, brotli 11": "2.0 MB",
+    "bytes to live, host with brotli 11": "2.0 MB",
+    "bytes to live, host that compresses only text": "4.0 MB",
     # The worst of all prefixes: a step takes 41 after 16 tokens, 56 after 256 and 70 after 480.
     "cached step / PyTorch's, worst prefix": "0.35",  # 70 / 200
     "cached step / its matrix products, worst prefix": "3.50",  # 70 / 20
@@ -212,3 +213,13 @@ def test_files_are_weighed_compressed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert weight["raw"] == 10_000
     assert 0 < weight["brotli"] < 100
     assert len(brotli.compress(b"a" * 10_000)) <= weight["brotli"] + 5
+
+
+@pytest.mark.parametrize(("name", "is_sent_small"), [("a.mjs", True), ("a.tar", False)])
+def test_a_host_that_compresses_only_text_sends_the_rest_as_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_sent_small: bool
+) -> None:
+    (tmp_path / name).write_bytes(b"a" * 10_000)
+    monkeypatch.setattr(bench, "DIST", tmp_path)
+    [weight] = bench.weigh([name])
+    assert (weight["gzip"] < 100) == is_sent_small

@@ -242,3 +242,8 @@ def twin_rows(table: Locator) -> list[list[str]]:
         }"""
     )
     return rows
+
+
+def open_fold(page: Page) -> None:
+    """Show the first page's cell."""
+    page.get_by_text("Draw a mask of your own").click()

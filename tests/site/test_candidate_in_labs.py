@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from tests.site.conftest import check_errors, record_errors
-from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, State
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, State, open_fold
 from tests.site.test_cells import Cells
 from tests.site.test_page import expect_accessible
 
@@ -43,7 +43,7 @@ class CandidatePage:
         self.page = page
         self.lab = Lab(page).open(url)
         self.cells = Cells(page, total=1)
-        page.get_by_text("Draw a mask of your own").click()
+        open_fold(page)
         self.bar = page.locator("#mask-lab [data-candidate-bar]")
         self.back = self.bar.get_by_role("button", name=WORDS.say("mask.candidate.back"))
 

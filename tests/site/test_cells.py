@@ -333,7 +333,7 @@ def test_print_shows_the_edited_code_and_hides_the_buttons(started: Cells) -> No
 
 def test_loading_shows_bytes_and_can_be_stopped(cells: Cells) -> None:
     held: list[Route] = []
-    cells.page.route("**/*.wasm", lambda route: held.append(route))
+    cells.page.route("**/*.wasm.gzip", lambda route: held.append(route))
     cells.button("Run cell 1").click()
     expect(cells.status).to_have_text(re.compile(r"downloading Python \d+\.\d of \d+\.\d\sMB"))
     cells.expect_said(1, "waiting for Python")
@@ -346,7 +346,7 @@ def test_loading_shows_bytes_and_can_be_stopped(cells: Cells) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("**/pyodide.asm.wasm", "pyodide.asm.wasm: Failed to fetch"),
+        ("**/pyodide.asm.wasm.gzip", "pyodide.asm.wasm: Failed to fetch"),
         ("**/cells-worker*.js", "can't be loaded"),
     ],
 )

@@ -12,7 +12,15 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, PrebuiltTable, State
+from tests.site.lab_page import (
+    DEFAULT,
+    PYTHON_STARTS,
+    SAVE_DATA,
+    Lab,
+    PrebuiltTable,
+    State,
+    open_fold,
+)
 
 from kvsite.paths import DIST
 from kvsite.serve import FALLBACK_TYPE, MIME_TYPES, Handler, start_server
@@ -109,9 +117,9 @@ def expect_load_errors(page_errors: list[str]) -> None:
 
 
 RETRIED = [
-    ("runtime/*/pyodide.asm.wasm", "short"),
+    ("runtime/*/pyodide.asm.wasm.gzip", "short"),
     ("runtime/*/pyodide-lock.json", "missing"),
-    ("assets/libraries.*.tar", "corrupt"),
+    ("assets/libraries.*.tar.gzip", "corrupt"),
     ("assets/lab-worker.*.js", "missing"),
 ]
 """A whole start each, so only one of each kind: large, small, ours, and the worker itself."""
@@ -120,13 +128,17 @@ RETRIED = [
 @pytest.mark.parametrize(
     ("file", "fault", "says"),
     [
-        ("runtime/*/pyodide.asm.wasm", "short", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
-        ("runtime/*/pyodide.asm.wasm", "cut", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
-        ("runtime/*/pyodide.asm.wasm", "corrupt", r"pyodide\.asm\.wasm"),
+        (
+            "runtime/*/pyodide.asm.wasm.gzip",
+            "short",
+            r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived",
+        ),
+        ("runtime/*/pyodide.asm.wasm.gzip", "cut", r"pyodide\.asm\.wasm: \d+ of \d+ bytes arrived"),
+        ("runtime/*/pyodide.asm.wasm.gzip", "corrupt", r"pyodide\.asm\.wasm"),
         ("runtime/*/pyodide.mjs", "missing", r"pyodide\.mjs"),
         ("runtime/*/pyodide.asm.mjs", "missing", r"pyodide\.asm\.mjs"),
         ("runtime/*/pyodide-lock.json", "missing", r"pyodide-lock\.json: the server answered 404"),
-        ("assets/libraries.*.tar", "corrupt", r"libraries\.\w+\.tar: what arrived is damaged"),
+        ("assets/libraries.*.tar.gzip", "corrupt", r"libraries\.\w+\.tar: what arrived is damaged"),
         ("assets/lab-worker.*.js", "missing", r"lab-worker\.\w+\.js"),
     ],
 )
@@ -166,9 +178,9 @@ WHOLE_STDLIB = "/python_stdlib.zip"
 @pytest.mark.parametrize(
     ("file", "fault"),
     [
-        ("assets/snapshot.*.bin", "missing"),
-        ("assets/snapshot.*.bin", "spoilt"),
-        ("assets/stdlib.*.zip", "spoilt"),
+        ("assets/snapshot.*.bin.gzip", "missing"),
+        ("assets/snapshot.*.bin.gzip", "spoilt"),
+        ("assets/stdlib.*.zip.gzip", "spoilt"),
     ],
 )
 def test_without_the_snapshot_python_starts_all_the_same(
@@ -187,7 +199,10 @@ def test_a_download_that_nobody_waits_for_says_nothing_any_more(
     page: Page, faulty_site: FaultySite, page_errors: list[str]
 ) -> None:
     """Half of the snapshot is given up, and the rest arrives when Python is live without it."""
-    faulty_site.faults |= {"assets/snapshot.*.bin": "late", "assets/stdlib.*.zip": "short"}
+    faulty_site.faults |= {
+        "assets/snapshot.*.bin.gzip": "late",
+        "assets/stdlib.*.zip.gzip": "short",
+    }
     lab = Lab(page).open(faulty_site.url)
     lab.expect_runtime("live")
     with page.expect_event("requestfinished", lambda done: "/assets/snapshot." in done.url):
@@ -223,7 +238,7 @@ def test_without_the_table_or_its_scripts_the_default_stays_readable(
         ("runtime/*/numpy-*.whl", "missing", r"numpy-\S+\.whl"),
         ("runtime/*/python_stdlib.zip", "spoilt", r"python_stdlib\.zip: what arrived is damaged"),
         # Small enough for the browser to keep it: the retry must ask past its cache.
-        ("assets/kvproof.*.tar", "short", r"kvproof\.\w+\.tar: \d+ of \d+ bytes arrived"),
+        ("assets/kvproof.*.tar.gzip", "short", r"kvproof\.\w+\.tar: \d+ of \d+ bytes arrived"),
     ],
 )
 def test_a_broken_file_stops_the_cells_until_it_is_back(
@@ -237,6 +252,7 @@ def test_a_broken_file_stops_the_cells_until_it_is_back(
     faulty_site.faults[file] = fault
     page.add_init_script(SAVE_DATA)
     page.goto(faulty_site.url)
+    open_fold(page)
     cells = page.locator(".cells")
     cells.get_by_role("button", name="Run cell 1").click()
     expect(cells.locator(".cells-status")).to_have_text(
@@ -259,6 +275,7 @@ def test_without_workers_the_figures_move_and_the_cells_say_why_they_cannot_run(
     state = State(5, 3, "float32")
     lab.move_to(state)
     assert lab.readouts() == table.readouts(state)
+    open_fold(page)
     cells = page.locator(".cells")
     for button in ("Run cell 1", "Retry"):
         cells.get_by_role("button", name=button).click()
@@ -299,7 +316,7 @@ def test_a_server_that_falls_silent_is_given_up(
     page: Page, faulty_site: FaultySite, table: PrebuiltTable
 ) -> None:
     # All that the worker asks for: a sign of life during the leap below would begin a new wait.
-    for file in ("runtime/*/*", "assets/snapshot.*", "assets/stdlib.*", "assets/*.tar"):
+    for file in ("runtime/*/*", "assets/snapshot.*", "assets/stdlib.*", "assets/*.tar.gzip"):
         faulty_site.faults[file] = "stalled"
     page.clock.install()
     lab = Lab(page).open(faulty_site.url)

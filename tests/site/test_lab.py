@@ -162,8 +162,8 @@ def test_sliders_moved_while_python_loads_stay(
     page: Page, site_url: str, table: PrebuiltTable
 ) -> None:
     held: list[Route] = []
-    page.route("**/*.wasm", lambda route: held.append(route))
-    with page.expect_request("**/*.wasm"):
+    page.route("**/*.wasm.gzip", lambda route: held.append(route))
+    with page.expect_request("**/*.wasm.gzip"):
         lab = Lab(page).open(site_url)
     expect(lab.status).to_have_text(re.compile(r"downloading \d+\.\d of \d+\.\d\sMB"))
     expect(page.get_by_role("progressbar", name="Loading Python")).to_be_visible()
@@ -211,8 +211,8 @@ def test_a_wrong_table_is_noticed_and_corrected(page: Page, site_url: str) -> No
 
     page.route("**/mask_lab.*.json", answer)
     held: list[Route] = []
-    page.route("**/*.wasm", lambda route: held.append(route))
-    with page.expect_request("**/*.wasm"):
+    page.route("**/*.wasm.gzip", lambda route: held.append(route))
+    with page.expect_request("**/*.wasm.gzip"):
         lab = Lab(page).open(site_url)
     expect(lab.readout("top-left-error")).to_have_text("0.7")
     held[0].continue_()
@@ -223,12 +223,12 @@ def test_a_wrong_table_is_noticed_and_corrected(page: Page, site_url: str) -> No
 
 def test_who_saves_data_is_asked_first(page: Page, site_url: str) -> None:
     page.add_init_script(SAVE_DATA)
-    page.route("**/*.wasm", lambda route: None)  # for ever loading
+    page.route("**/*.wasm.gzip", lambda route: None)  # for ever loading
     lab = Lab(page).open(site_url)
     lab.move_to(State(6, 2))
     lab.expect_runtime("prebuilt")
     assert not page.workers
-    expect(lab.button).to_have_text("Start Python here")
+    expect(lab.button).to_have_text(re.compile(r"Start Python here \(\d\d\sMB\)"))
     lab.button.click()
     lab.expect_runtime("loading")
 

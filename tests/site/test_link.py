@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State
+from tests.site.lab_page import DEFAULT, PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, State, open_fold
 from tests.site.test_page import expect_accessible
 
 CODE = "print('a link', 6 * 7)"
@@ -170,11 +170,6 @@ def test_a_notice_can_be_closed_and_goes_with_the_next_step(open_lab: Any) -> No
 
 def cell(page: Page, number: int) -> Any:
     return page.locator("section.cell").nth(number - 1)
-
-
-def open_fold(page: Page) -> None:
-    """Shows the first page's cell."""
-    page.get_by_text("Draw a mask of your own").click()
 
 
 @pytest.fixture

@@ -13,7 +13,15 @@ from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from tests.site.lab_page import PYTHON_STARTS, SAVE_DATA, Lab, OpenPage, PrebuiltTable, State
+from tests.site.lab_page import (
+    PYTHON_STARTS,
+    SAVE_DATA,
+    Lab,
+    OpenPage,
+    PrebuiltTable,
+    State,
+    open_fold,
+)
 
 from kvsite.browser import launch_options
 from kvsite.offline import NAME, contents, write_service_worker
@@ -109,6 +117,7 @@ def test_without_its_host_the_site_works_and_python_starts(
     lab.button.click()
     lab.expect_runtime("live")
     expect(lab.status).to_contain_text("every number is equal")
+    open_fold(page)
     page.get_by_role("button", name="Run cell 1").click()
     expect(page.locator("section.cell")).to_have_attribute(
         "data-state", "done", timeout=PYTHON_STARTS
