@@ -41,8 +41,8 @@ KEYS = {
 """Way to feed a specimen -> its read-out."""
 STORAGE_NAMES = {name: f"storages.kind.{name}" for name in STORAGES}
 """Storage -> the message with what it is called."""
-LINES: dict[float, str] = dict(enumerate(f"ladder.{one}" for one in (*LOOKS, *KEYS.values())))
-"""Line of the figure -> its message: the groups, then the ways to feed the chosen specimen."""
+LINES: dict[float, str] = dict(enumerate(f"ladder.{group}" for group in LOOKS))
+"""Line of the figure -> its message."""
 
 
 def all_rungs() -> list[Rung]:
@@ -106,7 +106,7 @@ class LadderLab(Lab):
     def show(self, specimen: str) -> Iterator[Text]:
         """Draw one specimen's errors; say what shows it and what doesn't."""
         errors = _errors(specimen)
-        self._ladder.show([errors[way] for way in KEYS])
+        self._ladder.show(errors["trigger"])
         for way in KEYS:
             yield plain(KEYS[way], number(errors[way]), repr(errors[way]))
         yield _trigger_text(errors["trigger"], self._worst["float64"], self._worst["int8"])
@@ -156,7 +156,7 @@ class _Ladder:
     """Lines of marks on a log axis of errors, with the rounding floors."""
 
     def __init__(self, rungs: list[Rung]) -> None:
-        self.figure = lines_figure(len(LINES), aspect_ratio=1.7, x_axis_type="log")
+        self.figure = lines_figure(len(LINES), aspect_ratio=3, x_axis_type="log")
         error_axis(self.figure, infinite=True)
         worded(self.figure.xaxis[0], axis_label="axis.largest-error")
         worded(self.figure.yaxis[0], major_label_overrides=LINES)
@@ -180,10 +180,6 @@ class _Ladder:
         points.name = group
         themed(points.glyph, line_color=concept, fill_color=concept)
 
-    def show(self, errors: list[float]) -> None:
-        """Draw the chosen specimen's errors in the order of ``KEYS``, and its trigger among all."""
-        drawn = [errors[-1], *errors]
-        self._chosen.data = {
-            "row": [GROUPS.index("broken"), *range(len(GROUPS), len(LINES))],
-            "x": [place(error) for error in drawn],
-        }
+    def show(self, error: float) -> None:
+        """Draw the chosen specimen's error among those of all."""
+        self._chosen.data = {"row": [GROUPS.index("broken")], "x": [place(error)]}

@@ -118,9 +118,7 @@ class StoragesLab(Lab):
         self._places.show(chosen, prefix)
         self._bytes.show(list(reports.values()), NAMES.index(name))
         self._errors.show(list(reports.values()))
-        held, empty = int((chosen.slots >= 0).sum()), int((chosen.slots < 0).sum())
-        counts = {"held": str(held), "empty": str(empty)}
-        yield Text("summary", "storages.places", counts)
+        yield Text("summary", "storages.places", _held(chosen))
         if name == "paged":
             yield Text("summary", "storages.blocks", _blocks(chosen))
         if name == "paged" and branches != "1":
@@ -129,6 +127,13 @@ class StoragesLab(Lab):
         yield _error(chosen)
         sizes = {"window": str(WINDOWED.window), "own": str(N_CONTINUED)}
         yield Text("decoder", "storages.decoder", sizes)
+
+
+def _held(report: StorageReport) -> dict[str, str]:
+    """How many places hold a token and how many don't, where what is shared counts once."""
+    again = int(report.shared[1:].sum())
+    held, empty = int((report.slots >= 0).sum()) - again, int((report.slots < 0).sum())
+    return {"held": str(held), "empty": str(empty)}
 
 
 def _blocks(report: StorageReport) -> dict[str, str]:

@@ -118,6 +118,9 @@ def test_whole_blocks_of_the_prefix_are_outlined_and_marked(prefix: int, shared:
     assert said.get("storages.shared") == ({"shared": str(shared)} if shared else None)
     in_memory = len(blocks["x"]) - shared // BLOCK_SIZE
     assert said["storages.blocks"] == {"blocks": str(in_memory), "size": "4"}
+    held = 2 * (prefix + N_CONTINUED) - shared
+    places = {"held": str(held), "empty": str(4 * in_memory - held)}
+    assert said["storages.places"] == places
     alone = move(Session(StoragesLab), storage=paged, prefix=prefix, branches=0)
     assert alone["places.blocks"]["width"].count(HEAVY) == 0
     assert "shared" not in alone["places.cells"]["state"]
