@@ -47,7 +47,7 @@ BLOCKS: list[Block] = [
             key("┊", "text", "causality.legend-line"),
         ],
         summary="summary",
-        least="34rem",
+        least="20rem",
     ),
     Readouts({"causality.earlier": ["earlier"], "causality.later": ["later"]}),
 ]

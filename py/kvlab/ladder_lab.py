@@ -54,11 +54,11 @@ BLOCKS: list[Block] = [
     Legend(
         [
             *(key(text, ink, f"ladder.legend-{group}") for group, (_, text, ink) in LOOKS.items()),
-            key("✖", "wrongly-hidden", "ladder.legend-chosen"),
+            key("◯", "text", "ladder.legend-chosen"),
             key("┊", "text", "ladder.legend-floors"),
         ]
     ),
-    Figure("rungs", "ladder.rungs", summary="summary", least="36rem", has_heading=False),
+    Figure("rungs", "ladder.rungs", summary="summary", least="20rem", has_heading=False),
     Readouts(
         {f"ladder.{name}": [name] for name in KEYS.values()}, head=["ladder.way", "ladder.error"]
     ),
@@ -165,9 +165,9 @@ class _Ladder:
         for line, group in enumerate(GROUPS):
             self._draw_group(line, group, [rung.error for rung in rungs if rung.group == group])
         self._chosen = ColumnDataSource()
-        points = self.figure.scatter("x", "row", source=self._chosen, marker="x", size=13)
-        points.glyph.line_width = 3
-        themed(points.glyph, line_color="wrongly-hidden")
+        points = self.figure.scatter("x", "row", source=self._chosen, size=18)
+        points.glyph.update(line_width=2.5, fill_color=None)
+        themed(points.glyph, line_color="text")
         self.outputs: dict[str, tuple[Model, str]] = {"chosen": (self._chosen, "data")}
 
     def _draw_group(self, line: int, group: str, errors: list[float]) -> None:

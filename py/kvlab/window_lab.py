@@ -35,7 +35,7 @@ SAME = 1e-12
 
 def _field(root: str, title: Words) -> Figure:
     cells = Matrix(f"{root}.cells", "window.corner", "key", "x", "state")
-    return Figure(root, title, cells, "window.show-field", least="26rem")
+    return Figure(root, title, cells, "window.show-field")
 
 
 BLOCKS: list[Block] = [
@@ -51,7 +51,7 @@ BLOCKS: list[Block] = [
             _field("refed", "window.refed"),
         ]
     ),
-    Figure("errors", "window.differences", summary="summary", least="34rem"),
+    Figure("errors", "window.differences", summary="summary", least="20rem"),
     Readouts(
         {f"window.{name}": [name] for name in ERRORS},
         head=["", "window.difference"],
