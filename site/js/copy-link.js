@@ -3,8 +3,8 @@
 
 import { paragraph, say } from "./words.js";
 
-/** What stands around a lab that is alone. */
-const AROUND_PX = 120;
+/** What stands around a lab that is alone, and its line about Python, which few have on the page. */
+const AROUND_PX = 180;
 const COPIED = { link: "link.copied", embed: "embed.copied" };
 
 /**
