@@ -23,7 +23,7 @@ from kvproof.checking.report import plain
 from kvproof.experiments.one_call import decoder_spots
 from kvproof.model.masks import BoolArray, Mask
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "bfloat16", "float16")
 """As the labs number them."""
 
 
@@ -42,8 +42,8 @@ class Candidate:
         Args:
             lab: which.
             values: the lab's control values.  For "mask", one call: ``n_past``, ``n_new``.  For
-                "blind", all calls of its map.  For both ``dtype`` (0: float32, 1: float64; a
-                decoder has its own).
+                "blind", all calls of its map.  For both ``dtype``, by its place in ``DTYPES``; a
+                decoder has its own.
 
         Returns:
             Lists and numbers only; what isn't finite as text.

@@ -37,7 +37,7 @@ from kvlab.words import Text, worded
 from kvproof import MaskReport, MaskResult, compare_masks
 
 MAX_PAST, MAX_NEW = 32, 16
-DTYPES = ["float32", "float64"]
+DTYPES = ["float32", "float64", "bfloat16", "float16"]
 FRAME_RATIO = 2.2
 """Width / height of a mask figure's inside, to draw the cells nearly square."""
 MIN_COLUMNS = 8

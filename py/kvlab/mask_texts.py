@@ -7,12 +7,18 @@ from kvlab.words import Text, plain
 from kvproof import MaskReport, MaskResult
 
 
+def state_text(n_past: int, n_new: int, dtype: str) -> Text:
+    """Where the controls stand; of 16 bits also how they are computed with."""
+    state = {"P": str(n_past), "C": str(n_new), "dtype": dtype}
+    is_rounded = dtype in ("float16", "bfloat16")
+    return Text("state", "mask.state-rounded" if is_rounded else "mask.state", state)
+
+
 def texts(result: MaskReport, candidate: bool = False) -> list[Text]:
     """All texts of one state; ``candidate``: one stands in the wrong mask's place."""
-    state = {"P": str(result.n_past), "C": str(result.n_new), "dtype": result.dtype}
     floor = result.rounding_floor
     return [
-        Text("state", "mask.state", state),
+        state_text(result.n_past, result.n_new, result.dtype),
         plain("rounding-floor", number(floor), repr(floor)),
         _count("offset-hidden-keys", result.offset.wrongly_hidden_keys),
         _count("hidden-keys", result.top_left.wrongly_hidden_keys),

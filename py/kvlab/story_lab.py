@@ -16,6 +16,7 @@ from kvlab.figures import dashed_line
 from kvlab.formats import number
 from kvlab.lab import Lab, Part, Rows
 from kvlab.marks import MASK_STATES, by_state, mask_states
+from kvlab.mask_texts import state_text
 from kvlab.palette import note
 from kvlab.view import (
     Block,
@@ -43,7 +44,9 @@ KEY_AT = -12
 """Place of the key that fell: a text that begins after it doesn't say where it is."""
 
 LAB_MISTAKES: list[Mistake] = ["top-left", "open", "restarted", "none"]
-DTYPES = ["float64", "float32"]
+DTYPES = ["float64", "float32", "bfloat16", "float16"]
+ALLOWED_FLOORS = {"bfloat16": 8, "float16": 16}
+"""``UNITS`` of kvproof.checking.rounding, without the checker: the labs don't load it."""
 WORDS: dict[float, str] = {place: f"word.{STORY[place]}" for place in range(-len(STORY), 0)}
 """Place of a word -> the message with its form (``kvsite.words``)."""
 UPRIGHT: dict[float, str] = {place: f"upright.{STORY[place]}" for place in range(-len(STORY), 0)}
@@ -209,10 +212,9 @@ CONSEQUENCES = {
 
 
 def _texts(report: CallReport, mistake: Mistake) -> list[Text]:
-    state = {"P": str(report.n_past), "C": str(report.n_new), "dtype": report.dtype}
     right, wrong = report.right, report.wrong
     return [
-        Text("state", "mask.state", state),
+        state_text(report.n_past, report.n_new, report.dtype),
         _where(report),
         Text("next-word", f"word.{report.next_token}", value=str(report.next_token)),
         _said("right-word", right, report),
@@ -256,5 +258,14 @@ def _wrong_summary(report: CallReport, mistake: Mistake) -> Text:
     if result.is_made_like(report.right):
         return Text(key, "story.same.single" if mistake == "open" else "story.same.empty")
     changed, kept = CONSEQUENCES[mistake]
-    message = kept if result.next_token == report.next_token else changed
-    return Text(key, message, {"error": number(result.max_abs_error)})
+    error = number(result.max_abs_error)
+    if result.next_token != report.next_token:
+        return Text(key, changed, {"error": error})
+    if is_drowned(report):
+        return Text(key, "story.drowned", {"error": error, "dtype": report.dtype})
+    return Text(key, kept, {"error": error})
+
+
+def is_drowned(report: CallReport) -> bool:
+    """Whether a mistake is no larger than what the checker allows for rounding in 16 bits."""
+    return report.wrong.max_abs_error <= ALLOWED_FLOORS.get(report.dtype, 0) * report.rounding_floor

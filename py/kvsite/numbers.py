@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 import kvproof
-from kvlab import exercise
+from kvlab import exercise, story_lab
 from kvlab.mask_lab import MAX_NEW, MAX_PAST
 from kvlab.storages_lab import BRANCHES, MAX_PREFIX
 from kvproof import LAB, REFERENCE, DecoderConfig, zoo
 from kvproof.checking import KINDS
 from kvproof.experiments import error_ladder, recall
+from kvproof.experiments.compare_calls import compare_calls
 from kvproof.experiments.costs import Costs
 from kvproof.experiments.model_shapes import MODEL_SHAPES
 from kvproof.experiments.proof import (
@@ -34,7 +35,7 @@ from kvproof.model.cache import STORAGES
 from kvproof.model.feeding import WORKED_EXAMPLE
 from kvproof.model.masks import BoolArray
 from kvproof.model.precision import EPS
-from kvproof.story import STORY
+from kvproof.story import STORY, load_story_decoder
 from kvsite.listings import constant
 from kvsite.notebook import SOURCE
 from kvsite.story import load_story_results
@@ -82,6 +83,7 @@ def numbers() -> dict[str, Section]:
         "exercises": _exercises(),
         "recall": _recall(load_story_results()),
         "precisions": _precisions(),
+        "drowned": _drowned(),
     }
 
 
@@ -543,3 +545,18 @@ def _recall(results: dict[str, Any]) -> Section:
             "top_left": recall.find(undropped, "of-8", "top-left"),
         },
     }
+
+
+def _drowned() -> Section:
+    """A call of the first lab without a mask that bfloat16 hides best and float64 shows."""
+    found = {}
+    for n_past, n_new in product(range(1, story_lab.MAX_PAST + 1), range(2, story_lab.MAX_NEW + 1)):
+        text = story_lab.STORY[-(n_past + n_new) :]
+        rounded, exact = (
+            compare_calls(*load_story_decoder(dtype), text, n_past, mask=kvproof.open_mask)
+            for dtype in ("bfloat16", "float64")
+        )
+        if story_lab.is_drowned(rounded) and exact.wrong.next_token == exact.next_token:
+            floors = rounded.wrong.max_abs_error / rounded.rounding_floor
+            found[floors] = {"P": n_past, "C": n_new, "error": exact.wrong.max_abs_error}
+    return found[min(found)]

@@ -9,8 +9,9 @@ import pytest
 from tests.lab.lab_states import State, all_states, move, sentences, value
 
 from kvlab.labs import new_session
-from kvlab.story_lab import DTYPES, LAB_MISTAKES, MAX_NEW, MAX_PAST, STORY
+from kvlab.story_lab import ALLOWED_FLOORS, DTYPES, LAB_MISTAKES, MAX_NEW, MAX_PAST, STORY
 from kvproof import decode, forward, new_cache, open_mask, restarted_positions, top_left_mask
+from kvproof.checking.rounding import UNITS, Rounding
 from kvproof.story import encode, load_story_decoder, render
 
 [CAVE] = encode("cave.")
@@ -77,7 +78,7 @@ def test_the_controls_reach_every_word_and_start_between_two_sentences() -> None
     assert render(STORY[-18:-5]) == "Ivy is in the tent. The key fell in the cave. It rains."
 
 
-def test_all_816_states_are_there() -> None:
+def test_all_1632_states_are_there() -> None:
     assert {(p, c, m, d) for p, c, m, d, _ in each()} == {
         (p, c, m, d) for p in range(18) for c in range(1, 7) for m in LAB_MISTAKES for d in DTYPES
     }
@@ -110,7 +111,7 @@ def test_the_start_is_striking() -> None:
 
 
 def test_the_verdicts_say_what_came_of_the_calls() -> None:
-    for n_past, n_new, mistake, _, state in each():
+    for n_past, n_new, mistake, dtype, state in each():
         [(right, args)] = sentences(state, "right-summary")
         is_exact = float(value(state, "right-error")) == 0
         assert right == ("story.exact" if is_exact else "story.rounded")
@@ -121,8 +122,40 @@ def test_the_verdicts_say_what_came_of_the_calls() -> None:
         if is_same_call(n_past, n_new, mistake):
             reasons = {"none": "none", "open": "single"}
             assert wrong == f"story.same.{reasons.get(mistake, 'empty')}"
+        elif same and drowns(n_past, n_new, mistake, dtype):
+            assert wrong == "story.drowned"
         else:
             assert wrong == f"story.{'kept' if same else 'changed'}.{mistake}"
+
+
+def drowns(n_past: int, n_new: int, mistake: str, dtype: str) -> bool:
+    """What the checker would let pass as rounding, from its own rule."""
+    params, config = load_story_decoder(dtype)
+    logits = forward(params, np.array([STORY[len(STORY) - n_past - n_new :]]), config)[0, n_past:]
+    largest = float(np.abs(logits).max())
+    allowed = Rounding(dtype, largest).allowed
+    return dtype in ("bfloat16", "float16") and said(n_past, n_new, mistake, dtype)[3] <= allowed
+
+
+def test_real_mistakes_drown_in_16_bits_and_only_there() -> None:
+    """A call without a mask; forgetting the past never does."""
+    drowned = {
+        (mistake, dtype)
+        for *_, mistake, dtype, state in each()
+        if sentences(state, "wrong-summary")[0][0] == "story.drowned"
+    }
+    assert ("open", "bfloat16") in drowned
+    assert {dtype for _, dtype in drowned} <= {"bfloat16", "float16"}
+    assert "top-left" not in {mistake for mistake, _ in drowned}
+    for dtype, floors in ALLOWED_FLOORS.items():
+        assert floors == UNITS[dtype], "the lab and the checker draw the same line"
+
+
+def test_it_is_said_how_16_bits_are_computed_with() -> None:
+    for *_, dtype, state in each():
+        [(message, args)] = sentences(state, "state")
+        assert (message == "mask.state-rounded") == (dtype in ("bfloat16", "float16"))
+        assert args["dtype"] == dtype
 
 
 def test_where_the_key_is_told() -> None:

@@ -23,6 +23,7 @@ from kvproof.model.masks import (
     offset_positions,
 )
 from kvproof.model.params import FloatArray, Params
+from kvproof.model.precision import precision_of
 from kvproof.model.rounding import rounding_floor
 
 
@@ -49,6 +50,7 @@ class CallReport:
     n_past: int
     n_new: int
     dtype: str
+    """What its numbers are rounded to: "float64", "float32", "float16" or "bfloat16"."""
     rounding_floor: float
     """One unit of rounding at the largest logit: ``eps(dtype) * max |logit|``."""
     next_token: int
@@ -106,7 +108,7 @@ def compare_calls(
     return CallReport(
         n_past,
         n_new,
-        params.dtype.name,
+        precision_of(expected),
         rounding_floor(expected),
         int(expected[0, -1].argmax()),
         call(offset_mask, offset_positions),

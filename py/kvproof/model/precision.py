@@ -44,6 +44,11 @@ def precision_name(dtype: DTypeLike) -> str:
         raise ValueError(f"dtype must be one of {', '.join(EPS)}, got {dtype!r}") from None
 
 
+def precision_of(array: FloatArray) -> str:
+    """One of ``EPS``: what an array's numbers are rounded to."""
+    return array.precision if isinstance(array, Rounded) else array.dtype.name
+
+
 class Rounded(NDArray[np.float32]):
     """A float32 array of numbers that ``precision`` can hold; so is what ufuncs make of it.
 

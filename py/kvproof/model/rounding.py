@@ -3,7 +3,7 @@
 import numpy as np
 
 from kvproof.model.params import FloatArray
-from kvproof.model.precision import EPS, Rounded
+from kvproof.model.precision import EPS, precision_of
 
 
 def rounding_floor(expected: FloatArray) -> float:
@@ -12,5 +12,4 @@ def rounding_floor(expected: FloatArray) -> float:
     A cache sums the same numbers as a recompute in another order, so even a right one may be off
     by a few of these.
     """
-    precision = expected.precision if isinstance(expected, Rounded) else expected.dtype.name
-    return EPS[precision] * float(np.abs(expected).max())
+    return EPS[precision_of(expected)] * float(np.abs(expected).max())
