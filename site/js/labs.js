@@ -155,8 +155,8 @@ export class Labs {
  * @returns {number} bytes that a start from the snapshot fetches: it reads no packages and not the
  *   whole library
  */
-function bytesToStart({ files, archives, snapshot }) {
-  const runtime = files.filter(({ url }) => !url.endsWith(".whl"));
+function bytesToStart({ files, library, archives, snapshot }) {
+  const runtime = files.filter(({ url }) => url !== library.url && !url.endsWith(".whl"));
   const all = [...runtime, ...archives, ...Object.values(snapshot ?? {})];
   return all.reduce((sum, { bytes }) => sum + bytes, 0);
 }

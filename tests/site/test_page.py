@@ -22,6 +22,7 @@ from tests.site.lab_page import (
     Lab,
     OpenPage,
     State,
+    open_fold,
 )
 
 from kvlab.formats import number
@@ -125,6 +126,7 @@ def test_a_plain_host_and_a_path_below_it_are_enough(page: Page) -> None:
         assert not any(url.endswith("/python_stdlib.zip") for url in requests), "and no other"
         assert page.evaluate("() => crossOriginIsolated") is False
         lab.move_to(State(7, 2))
+        open_fold(page)
         page.get_by_role("button", name="Run cell 1").click()
         cell = page.locator("section.cell").first
         expect(cell).to_have_attribute("data-state", "done", timeout=PYTHON_STARTS)
