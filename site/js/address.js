@@ -22,7 +22,7 @@ const MOST_LETTERS = 60;
 /** @type {Record<string, string>} */
 const SHORT = { "mask.n_past": "P", "mask.n_new": "C", "mask.dtype": "dtype", "blind.bug": "bug" };
 /** Controls that older links name: what they chose is no more, so the lab shows its beginning. */
-const RETIRED = new Set(["stepper.tokens", "stepper.first", "stepper.chunk"]);
+const RETIRED = new Set(["stepper.tokens", "stepper.first", "stepper.chunk", "memory.batch"]);
 /** A control that rests for so long has settled: a drag makes one entry of the history. */
 const SETTLED_MS = 500;
 
