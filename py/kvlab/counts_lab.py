@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bokeh.models import ColumnDataSource, Model
+from bokeh.models import ColumnDataSource, Model, NumeralTickFormatter
 from bokeh.plotting import figure
 
 from kvlab.controls import radio, slider
@@ -32,8 +32,8 @@ MEASURES = {
     "counts.measure.bytes": "kv_bytes",
 }
 """Message -> what is counted."""
-NOTHING = 1.0
-"""Where a count of zero is drawn on the log axis."""
+ABOVE = 1.1
+"""Height of a figure in units of its largest value."""
 
 
 @dataclass(frozen=True)
@@ -191,20 +191,18 @@ def _read_outs(costs: Costs) -> Iterator[Text]:
 
 
 class _Growth:
-    """One measure by both ways, over prefixes or over steps, on a log axis."""
+    """One measure by both ways, over prefixes or over steps; linear, so that one sees how much."""
 
     def __init__(self, xs: Sequence[int], axis: str) -> None:
         self._xs = list(xs)
-        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, y_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10)
         self.figure.xgrid.visible = False
         self.figure.x_range.update(start=0, end=1.05 * self._xs[-1])
-        self.figure.y_range.update(start=NOTHING / 3, end=3e8)
+        self.figure.yaxis.formatter = NumeralTickFormatter(format="0,0")
         worded(self.figure.xaxis[0], axis_label=axis)
         worded(self.figure.yaxis[0], axis_label="counts.axis-count")
         quarter = self._xs[-1] // 4
         self.figure.xaxis.ticker.ticks = [x for x in self._xs if x % quarter == 0]
-        self.figure.yaxis.ticker.ticks = [NOTHING, *(10.0**power for power in range(2, 9, 2))]
-        self.figure.yaxis.major_label_overrides = {NOTHING: "0"}
         self._now = dashed_line(self.figure)
         self._curves = ColumnDataSource()
         for way, mark, concept in (
@@ -220,6 +218,8 @@ class _Growth:
         self.outputs: dict[str, tuple[Model, str]] = {
             "curves": (self._curves, "data"),
             "now": (self._now, "location"),
+            "y.end": (self.figure.y_range, "end"),
+            "y.ticks": (self.figure.yaxis[0].ticker, "ticks"),
         }
 
     def show(self, now: int, measure: str, costs: Callable[[int], Costs]) -> None:
@@ -232,23 +232,26 @@ class _Growth:
         self._curves.data = {
             "x": self._xs,
             **{way: [f"{n:,}" for n in ns] for way, ns in ways.items()},
-            **{f"{way}_y": [max(n, NOTHING) for n in ns] for way, ns in ways.items()},
+            **{f"{way}_y": ns for way, ns in ways.items()},
         }
+        largest = max(max(ns) for ns in ways.values())
+        self.figure.y_range.end = ABOVE * largest
+        self.figure.yaxis.ticker.ticks = [0, largest]
         self._now.location = now
 
 
 class _Ratios:
-    """How many times as much a full recompute takes: rows counted, and time measured."""
+    """How many times as much a full recompute takes: projections counted, and time measured."""
 
     def __init__(self, clocked: list[Measured]) -> None:
-        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10, y_axis_type="log")
+        self.figure = empty_figure(aspect_ratio=1.6, min_border_top=10)
         self.figure.xgrid.visible = False
         self.figure.x_range.update(start=0, end=PREFIXES[-1] + 16)
-        self.figure.y_range.update(start=0.5, end=1000)
+        self.figure.y_range.end = ABOVE * (PREFIXES[-1] + (int(STEPS[-1]) + 1) / 2)
         worded(self.figure.xaxis[0], axis_label="counts.axis-prefix")
         worded(self.figure.yaxis[0], axis_label="counts.axis-times")
         self.figure.xaxis.ticker.ticks = [one.prefix for one in clocked]
-        self.figure.yaxis.ticker.ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+        self.figure.yaxis.ticker.ticks = [1, 50, 100, 150, 200, 250]
         self._now = dashed_line(self.figure)
         self._curves = ColumnDataSource()
         line = self.figure.line("prefix", "times", source=self._curves, line_width=1.5)

@@ -49,13 +49,14 @@ def test_ratios_follow_the_closed_form() -> None:
 
 def test_all_that_is_drawn_lies_inside_the_axes() -> None:
     lab = Session(CountsLab).lab
-    curves = [lab.roots[name].y_range for name in ("over-prefixes", "over-steps")]
     y = lab.roots["ratios"].y_range
     drawn = [ratio for one in measured(RESULTS) for ratio in one.rounds]
     for _, state in all_states("counts"):
-        for span, name in zip(curves, ("over-prefixes", "over-steps"), strict=True):
-            data = state[f"{name}.curves"]
-            assert all(span.start < n < span.end for n in data["recomputed_y"] + data["cached_y"])
+        for name in ("over-prefixes", "over-steps"):
+            data, end = state[f"{name}.curves"], state[f"{name}.y.end"]
+            counts = data["recomputed_y"] + data["cached_y"]
+            assert all(0 <= n < end for n in counts), "linear, from nothing on"
+            assert state[f"{name}.y.ticks"] == [0, max(counts)]
         drawn += state["ratios.curves"]["times"]
     assert all(y.start < ratio < y.end for ratio in drawn)
 
