@@ -149,7 +149,9 @@ def _start(browser: Browser, url: str) -> tuple[float, float, list[str]]:
     """Milliseconds to prebuilt, and from the first touch to live; the paths of all files for it."""
     with _page(browser) as page:
         requested: list[str] = []
-        page.context.on("requestfinished", lambda request: requested.append(request.url))
+        page.on(
+            "requestfinished", lambda request: requested.append(request.url)
+        )  # not its worker's
         page.goto(url)
         prebuilt = _mark_time(page, "kvproof:prebuilt")
         _first_slider(page).press("ArrowLeft")  # Python comes for those who move something
