@@ -43,8 +43,9 @@ def plan_memory(
 
     Args:
         model: a name of ``kvproof.experiments.model_shapes.MODEL_SHAPES``.
-        context: tokens of each row, at least 1; whether the model can read so many isn't asked.
-        batch_size: rows of equal length, at least 1.
+        context: tokens of each sequence, at least 1; whether the model can read so many isn't
+            asked.
+        batch_size: sequences of equal length, at least 1.
         dtype: of the kept numbers, as for ``count_costs``.
         kv_heads: key and value heads of each layer in place of the published number, a divisor of
             the query heads; None: as published.
