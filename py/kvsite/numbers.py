@@ -144,9 +144,11 @@ def _example() -> Section:
 
 
 def _masks() -> Section:
-    """The rows of a right mask as 1 and 0."""
+    """The rows of a right mask as 1 and 0; the largest logit where the mask lab begins."""
     case = 5, 3
+    floor = kvproof.compare_masks(N_PAST, N_NEW).rounding_floor
     return {
+        "largest_logit": floor / EPS["float64"],
         "rows_5_3": ["".join(map(str, row)) for row in kvproof.offset_mask(*case).astype(int)],
         "positions_5_3": kvproof.offset_positions(*case).tolist(),
     }

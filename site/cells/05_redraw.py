@@ -1,9 +1,9 @@
 """Your own mask, drawn by the labs
 
-Change the rule and run the cell: the mask lab and the blind-spot map redraw with it in the
-reference decoder, for any P and C, beside the mask without a window. The checker asks something
-else: whether calls after a history agree with one pass under the same rule. A decoder with full
-and step can be drawn as well.
+Change the rule, run the cell and scroll up: the mask lab and the blind-spot map show it in the
+reference decoder, for any P and C, against the right mask. The checker's report below asks
+something else, whether calls after a history agree with one pass under your own rule; so it can
+say right where the labs show errors. A decoder with full and step can be drawn as well.
 """
 
 import numpy as np

@@ -31,7 +31,10 @@ def lab_data(n_past: int, n_new: int) -> dict[str, Any]:
 def text_of_the_page(results: dict[str, Any], lab: dict[str, Any]) -> str:
     context = {
         **article_context(ENGLISH, results),
-        "labs": {"mask": default_state("mask", lab, words_of(ENGLISH))},
+        "labs": {
+            "mask": default_state("mask", lab, words_of(ENGLISH)),
+            "story": {"initial": {"n_new": 5}},
+        },
         "download": "kv_cache_cpu.ipynb",
         "wheel": "kvproof.whl",
         "evidence": [],

@@ -96,7 +96,7 @@ def test_chinese_pages_speak_chinese(page: Page, site_url: str, table: PrebuiltT
         }"""
     )
     assert axis_and_slider == ["键的位置", "历史长度 P"]
-    page.get_by_text("画一个自己的掩码").click()
+    page.get_by_text("自己画一个掩码").click()
     cells = page.locator(".cells")
     expect(cells.get_by_role("button", name="重启")).to_be_visible()
     expect(cells.locator(".cells-status")).to_have_text("首次运行时启动 Python。")
